@@ -90,6 +90,7 @@ class Batch:
         self._hook_error = ""
         self._before_ms = 0.0  # each job's share of beforeEach
         self._after_ms = 0.0  # and of afterEach
+        self._said: dict[str, tuple[bytes, int]] = {}  # log of jobs that printed past their replies, too; bytes dropped
         self._held: list[Stopped] = []  # outcomes that wait for afterEach
         self._held_bytes = 0
 
@@ -157,10 +158,9 @@ class Batch:
     def give_up(self, exitcode: int, why: str, now: float) -> list[str]:
         """The context is gone. Reports the job that was running and returns the ids of those that had not started."""
         if self._is_cancelled:
-            exitcode, why = outcome.CANCELLED, f"cancelled while it was running{self._last_words}"
+            exitcode, why = outcome.CANCELLED, f"cancelled while it was running\n{self._last_words}".strip()
         elif self._asked:
-            exitcode = outcome.TIMED_OUT
-            why = f"timed out after {self.handler.timeout_s:g} s{self._last_words}"
+            exitcode, why = outcome.TIMED_OUT, f"{self._last_words}\n{self._timed_out}".strip()
         if not self._begun:
             self._on_stopped(self._errors(exitcode, f"beforeEach failed: {why}", now))
             return []
@@ -271,6 +271,8 @@ class Batch:
         if was_killed:
             told = (outcome.OOM_KILLED + detail.result)[: self._limits.result_bytes]
             code, detail = outcome.NO_MEMORY, detail._replace(result=told)
+        if self._log.total_bytes:
+            self._said[job_id] = detail.log, detail.log_dropped
         leaves_nothing = outcome.leaves_nothing(code)
         return Stopped(
             job_id,
@@ -325,9 +327,13 @@ class Batch:
         """A job that was asked to stop may say where it was: its log and text are kept, its code is not."""
         if reply.number == self.reported and reply.body:
             detail = self._detail(reply.body)
-            self._last_words = f"\n{_text(detail.result)}"
+            self._last_words = _text(detail.result).removesuffix(self._timed_out).strip()
             self._log.feed(detail.log)
         self.over = True
+
+    @property
+    def _timed_out(self) -> str:
+        return f"timed out after {self.handler.timeout_s:g} s"
 
     # Outcomes -----------------------------------------------------------------------------------------------------
 
@@ -355,7 +361,9 @@ class Batch:
     def _with_raw_log(self, stopped: Stopped) -> Stopped:
         """With what was printed past the replies."""
         printed = self._log.take()
-        log = self._end_of_log(stopped.log + printed.log, printed.dropped)
+        said, dropped = self._said.get(stopped.id, (b"", 0))
+        self._said.clear()
+        log = self._end_of_log(said + printed.log, dropped + printed.dropped)
         if outcome.leaves_nothing(stopped.exitcode):
             return stopped._replace(log=log)
         new_jobs = NewJobs(self._limits)

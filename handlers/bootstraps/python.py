@@ -165,14 +165,15 @@ class Context:
         limits = self.slot.limits
         if self.new_jobs is None:
             self.new_jobs, self.new_jobs_bytes = [], 0
-        self.new_jobs_bytes += len(line)
+        size_bytes = self.new_jobs_bytes + len(line)
         if len(self.new_jobs) >= limits["new_jobs"]:
             raise TooBig(f"made more than {limits['new_jobs']} new jobs")
         if len(line) > limits["new_job_bytes"]:
             raise TooBig(f"made a new job of more than {limits['new_job_bytes']} bytes")
-        if self.new_jobs_bytes > limits["new_jobs_bytes"]:
+        if size_bytes > limits["new_jobs_bytes"]:
             raise TooBig(f"made new jobs of more than {limits['new_jobs_bytes']} bytes together")
         self.new_jobs.append(line)
+        self.new_jobs_bytes = size_bytes
 
 
 def is_type(text: object) -> bool:
@@ -246,7 +247,8 @@ class Log(io.TextIOBase):
 
     Engines that run programs call `take_statuses`, and then a line `S: 403 why` is the status of the job, and `C: data`
     what it carries on, and `P: value` its progress. What a job prints after its first moments leaves at once on
-    descriptor 1, so that it survives a crash and can be followed.
+    descriptor 1, so that it survives a crash and can be followed. What a forked copy of this process prints leaves line
+    by line, as that of any sub-process, and the daemon takes the `J: ` lines out.
     """
 
     encoding = "utf-8"
@@ -261,6 +263,7 @@ class Log(io.TextIOBase):
         self.on_progress: Callable[[object], None] = ignore
         self.started = 0  # when the job that is running began, 0 between jobs
         self.marks: tuple[str, ...] = ("J: ", "#J: ")
+        self.forked = False
         self.reset()
         self._bytes = LogBytes(self)
 
@@ -276,6 +279,11 @@ class Log(io.TextIOBase):
         self.open = ""  # the last line while it has no newline
         self.inside = False  # `open` continues a line whose beginning went to the log already
         self.overlong = ""  # what a marked line was to be that is too long
+
+    def mark_forked(self) -> None:
+        """What is in here was printed by the process that this one is a copy of, which tells it itself."""
+        self.forked = True
+        self.reset()
 
     def take_statuses(self) -> None:
         self.marks = ("J: ", "#J: ", "S: ", "#S: ", "C: ", "#C: ", "P: ", "#P: ")
@@ -300,11 +308,19 @@ class Log(io.TextIOBase):
         self.pieces.append(text)
         self.dirty = True
         self.size += len(text)
-        if self.started and time.perf_counter_ns() - self.started > SLOW_NS:
+        if self.forked:
+            if "\n" in text or self.size > self.keep:
+                self.flush()
+        elif self.started and time.perf_counter_ns() - self.started > SLOW_NS:
             self.pass_on()
         elif self.size > self.keep * 2:
             self.settle()
         return len(text)
+
+    def flush(self) -> None:
+        if self.forked:
+            text, self.pieces, self.size = "".join(self.pieces), [], 0
+            self.write_out(text)
 
     def pass_on(self) -> None:
         """All but new jobs leaves now: those belong to this job, and on the raw log they could be taken for the next
@@ -314,6 +330,9 @@ class Log(io.TextIOBase):
         if self.inside or not any(self.open.startswith(mark) or mark.startswith(self.open) for mark in self.marks):
             text += self.open
             self.open, self.inside = "", True
+        self.write_out(text)
+
+    def write_out(self, text: str) -> None:
         view = memoryview(encode(text))
         while view:
             try:
@@ -402,6 +421,7 @@ class Log(io.TextIOBase):
 
     def take(self) -> tuple[bytes, int, list[bytes]]:
         """(log bytes, dropped, new job lines) of the job that stopped, and a clean start for the next."""
+        self.flush()
         self.settle(final=True)
         overlong = self.overlong
         found = encode(self.kept), self.dropped, self.lines
@@ -458,11 +478,27 @@ class Python:
     log: Log
 
     def __init__(self) -> None:
-        self.globals: dict[str, Any] = {"__name__": "handler", "__builtins__": __builtins__}
+        self.module = type(sys)("handler")
+        self.globals: dict[str, Any] = self.module.__dict__
+        self.globals["__builtins__"] = __builtins__
         self.loop: Any = None
+        self.tasks_cancelled = False
+
+    def be_a_module(self) -> None:
+        """Dataclasses, pickle and typing look up what a handler defines in the module that it says it is from.
+
+        A `handler` that can be imported, of the folder or of a package, keeps that name: `import handler` means it.
+        """
+        if sys.modules.get(self.module.__name__) is not self.module:
+            from importlib.machinery import PathFinder
+
+            if PathFinder.find_spec("handler") is not None:
+                self.module.__name__ = "__handler__"
+            sys.modules[self.module.__name__] = self.module
 
     def load(self, spec: dict[str, Any]) -> Slot:
         compiled = self.compile(spec)
+        self.be_a_module()
         if spec.get("entry"):
             self.globals["__file__"] = os.path.join(os.getcwd(), spec["entry"])
         if "before" in compiled:
@@ -495,13 +531,56 @@ class Python:
             return self.wait(value)
         return value
 
-    def wait(self, coroutine: Any) -> object:
-        if self.loop is None:
-            import asyncio
+    def wait(self, awaitable: Any) -> object:
+        import asyncio
 
+        if self.loop is None:
             self.loop = asyncio.new_event_loop()
             asyncio.set_event_loop(self.loop)
-        return self.loop.run_until_complete(coroutine)
+        task = asyncio.ensure_future(awaitable, loop=self.loop)
+        try:
+            return self.loop.run_until_complete(task)
+        except (TimedOut, asyncio.CancelledError) as err:
+            if not isinstance(err, TimedOut) and not self.tasks_cancelled:
+                raise
+            ended = self.end_tasks(task) or err
+            if isinstance(ended, Exception):  # that a `finally` block raised
+                raise ended from None
+            raise TimedOut("asked to stop").with_traceback(ended.__traceback__) from None
+
+    def stop(self) -> None:
+        """Called by a signal handler, which then raises TimedOut: in the task that is running, for which others may not
+        wait, or in the event loop, and so in none."""
+        if self.loop is not None and self.loop.is_running():
+            import asyncio
+
+            self.loop.call_soon_threadsafe(self.cancel_tasks, asyncio.current_task(self.loop))
+
+    def cancel_tasks(self, but: Any = None) -> None:
+        """Once: a second time would break off what they do in `finally`."""
+        import asyncio
+
+        if not self.tasks_cancelled:
+            self.tasks_cancelled = True
+            for task in asyncio.all_tasks(self.loop) - {but}:
+                task.cancel()
+
+    def end_tasks(self, first: Any) -> BaseException | None:
+        """Let all tasks come to their end; how the first did, if it had not yet."""
+        import asyncio
+
+        self.cancel_tasks()
+        ended = None
+        if not first.done():
+            first.cancel()  # it may be a future that is no task
+            try:
+                self.loop.run_until_complete(first)
+            except BaseException as err:
+                ended = err
+        others = asyncio.all_tasks(self.loop)
+        if others:
+            self.loop.run_until_complete(asyncio.gather(*others, return_exceptions=True))
+        return ended
 
     def compile(self, spec: dict[str, Any]) -> dict[str, CodeType]:
         import ast
@@ -658,8 +737,25 @@ def explain(err: BaseException) -> str:
     step = err.__traceback__
     while step is not None and step.tb_frame.f_code.co_filename == __file__:
         step = step.tb_next
-    text = "".join(traceback.format_exception(type(err), err, step)).strip()
-    for folder in (os.path.dirname(os.__file__), os.environ.get(FOLDER)):  # where they lie on this machine is noise
+    return without_places("".join(traceback.format_exception(type(err), err, step)).strip())
+
+
+def explain_timeout(err: TimedOut, limits: dict[str, Any]) -> str:
+    """Where it was, by the frames that are not ours."""
+    import traceback
+
+    frames = traceback.extract_tb(err.__traceback__)
+    theirs = traceback.format_list(frame for frame in frames if frame.filename != __file__)
+    return without_places("".join(["Traceback (most recent call last):\n", *theirs, timed_out(limits)]))
+
+
+def timed_out(limits: dict[str, Any]) -> str:
+    return f"timed out after {limits['timeout_s']:g} s"
+
+
+def without_places(text: str) -> str:
+    """The end of a traceback: where the files lie on this machine is noise."""
+    for folder in (os.path.dirname(os.__file__), os.environ.get(FOLDER)):
         text = text.replace(f"{folder}/", "") if folder else text
     return text[-TEXT_MAX:]
 
@@ -714,10 +810,12 @@ def judge_error(err: BaseException, limits: dict[str, Any]) -> tuple[int, bytes,
     if isinstance(err, MemoryError):
         text = f"out of memory: the limit is {limits['memory_mb']} MB\n{explain(err)}"
         return NO_MEMORY, text.encode("utf-8", "replace"), NO_DELAY
+    if isinstance(err, TimedOut):
+        return TIMED_OUT, explain_timeout(err, limits).encode("utf-8", "replace"), NO_DELAY
     text = explain(err)
     hint = hint_for(err, limits)
     text = f"{text}\n{hint}" if hint else text
-    return (TIMED_OUT if isinstance(err, TimedOut) else BROKEN), text.encode("utf-8", "replace"), NO_DELAY
+    return BROKEN, text.encode("utf-8", "replace"), NO_DELAY
 
 
 def outcome_of(group: BaseExceptionGroup[BaseException]) -> Outcome | None:
@@ -750,6 +848,7 @@ class Channel:
         self.requests = open(request_fd, "rb", buffering=1 << 16)  # noqa: SIM115  open for life
         self.reply_fd = reply_fd
         self.running = False
+        self.asked = False  # to stop
         self.forked = False
         self.batch = 0
         self.job: Context | None = None  # the one that is running: no other may tell its progress
@@ -835,19 +934,47 @@ def ready(engine: Any) -> Callable[[], None]:
     for fd in (REQUEST_FD, REPLY_FD):
         os.set_inheritable(fd, False)  # programs that a handler starts have no business with them
     channel = Channel(REQUEST_FD, REPLY_FD)
-    os.register_at_fork(after_in_child=channel.mark_forked)
     log = Log()
     sys.stdout = sys.stderr = engine.log = log
     faulthandler.enable(2)  # a crash below python leaves its last words in the raw log
 
+    stop = getattr(engine, "stop", ignore)
+
     def on_term(_signal: int, _frame: FrameType | None) -> None:
         if channel.running:
+            channel.asked = True
+            stop()
             raise TimedOut("asked to stop")
         os._exit(0)
 
     signal.signal(signal.SIGTERM, on_term)
+    os.register_at_fork(after_in_child=channel.mark_forked)
+    os.register_at_fork(after_in_child=log.mark_forked)
+    leave_sigterm_to_copies(on_term)
     channel.reply(HELLO, index=PROTOCOL)
     return lambda: serve(engine, channel, log)
+
+
+def leave_sigterm_to_copies(handler: object) -> None:
+    """A forked copy ends at SIGTERM, as any program does that has not said otherwise.
+
+    Whoever starts one may want to end it at once, as pools of processes do. The signal waits until the copy has come so
+    far: python forgets those that come between the fork and its first steps in the copy.
+    """
+    masks: dict[int, set[int | signal.Signals]] = {}  # by thread: each has its own mask, and its number in the copy
+
+    def block() -> None:
+        masks[_thread.get_ident()] = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+
+    def unblock() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.pop(_thread.get_ident()))
+
+    def unblock_copy() -> None:
+        if signal.getsignal(signal.SIGTERM) is handler:  # else the tenant has set one
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        unblock()
+
+    os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=unblock_copy)
 
 
 def enter_folder() -> None:
@@ -971,7 +1098,7 @@ def run_jobs(
                 continue
             code, result = judge(slot.finish(value), slot.numbers_are_statuses)
         except BaseException as err:
-            last = isinstance(err, TimedOut | Leave)
+            last = channel.asked or isinstance(err, Leave)
             code, result, after_ms = judge_error(err, limits)
         end_job()
         duration_us = min((clock() - started) // 1000, MAX_U32)
@@ -1043,14 +1170,20 @@ def add_packages(folder: str, env: str, *modules: str) -> None:
             continue
 
 
+def rehearse_python() -> None:
+    engine = Python()  # the tenant's is another one, with a clean namespace
+    rehearse(engine, {"body": "return None"})
+    sys.modules.pop(engine.module.__name__, None)
+
+
 def warm_up() -> None:
     """Once, in the process that contexts are forked from: what is the same in all of them."""
     add_interactive_names()
-    rehearse(Python(), {"body": "return None"})
+    rehearse_python()
 
 
 def prepare() -> Callable[[], None]:
-    rehearse(Python(), {"body": "return None"})  # another engine: the tenant's has a clean namespace
+    rehearse_python()
     if len(sys.argv) > 2:
         add_packages(*sys.argv[1:])
         del sys.argv[1:]

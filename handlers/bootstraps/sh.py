@@ -3,7 +3,8 @@ and the daemon.
 
 `before`, `beforeEach` and `afterEach` are sourced by the shell itself, so the functions and variables that
 they set are there for every job; each job is a subshell, so what it sets is gone after it. The payload is the
-stdin of the job, what it and its children print is its log, `S: 403 why` is its status. JOB_CHILDREN names a file with
+stdin of the job, what it and its children print is its log, `S: 403 why` is its status. Each job prints into a pipe
+that is closed after it: what a process that it left running prints is no other job's. JOB_CHILDREN names a file with
 a line for each child job of a parent that runs again. The shell tells exit statuses on a descriptor that no job has.
 A hook may end the shell, with `exit` say. That costs its batch; the next has a new shell, in which `before` has run.
 
@@ -12,6 +13,7 @@ One file, standard library only; the protocol and the job's log are those of `py
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -23,7 +25,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from handlers.bootstraps import python
@@ -41,14 +43,17 @@ CODES = {0: 200, 65: 400, 75: 100}
 ORDER_FD, STATUS_FD = 8, 9
 PASS_ON_MS = 200  # what a job has printed leaves after this, even if it prints nothing more
 ENDED_S = 1.0  # a shell that tells nothing any more has ended by then
+READ_BYTES = 1 << 16  # as much as a pipe holds
+MOST_READS = 16  # and as much as one can be made to hold: a process that prints without end is not waited for
 # `set -e` of a hook holds for the jobs and the other hooks, and not for the shell between them: the exit status of a
 # job would end it.
 DRIVER = """
 functory_e=+e
-while IFS=' ' read -r functory_order functory_file JOB_ID JOB_ATTEMPT JOB_CHILDREN <&8; do
+while IFS=' ' read -r functory_order functory_file functory_output JOB_ID JOB_ATTEMPT JOB_CHILDREN <&8; do
     case $functory_order in
     job)
-        ( exec 8<&- 9>&-; export JOB_ID JOB_ATTEMPT JOB_CHILDREN; set "$functory_e"; . "$functory_file" )
+        ( exec 8<&- 9>&- >"$functory_output" 2>&1; export JOB_ID JOB_ATTEMPT JOB_CHILDREN; set "$functory_e"
+          . "$functory_file" )
         functory_status=$? ;;
     hook)
         set "$functory_e"
@@ -69,7 +74,9 @@ class Sh:
 
     def __init__(self) -> None:
         self.folder = ""
+        self.pipe = JobPipe()
         self.before = ""
+        self.texts: dict[str, str] = {}  # by the file that each is in
         self.place = re.compile(rb"(?!)")
         self.files = 0
         self.pid = 0
@@ -100,20 +107,18 @@ class Sh:
         """A file of that name in a folder of its own: what the shell says of it begins with `handler.sh: LINE:`."""
         if not self.folder:  # not before: where it goes is known with the environment
             self.folder = tempfile.mkdtemp(prefix="sh-")
+            self.pipe.path = os.path.join(self.folder, "output")
             self.place = re.compile(re.escape(os.fsencode(self.folder)) + rb"/\d+/")
         self.files += 1
-        folder = os.path.join(self.folder, str(self.files))
-        os.mkdir(folder)
-        path = os.path.join(folder, f"{name}.sh")
-        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(text + "\n")
+        path = os.path.join(self.folder, str(self.files), f"{name}.sh")
+        self.texts[path] = text + "\n"
+        write(path, self.texts[path])
         return path
 
     def list_children(self, ctx: python.Context) -> str:
         """The file that tells a parent of its children."""
         path = os.path.join(self.folder, "children")
-        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(python.as_table(ctx.children))
+        write(path, python.as_table(ctx.children))
         return path
 
     def hook(self, name: str, text: str) -> Callable[[], None] | None:
@@ -156,7 +161,7 @@ class Sh:
 
     def source(self, name: str, path: str) -> None:
         try:
-            status = self.order(f"hook {path}")
+            status = self.order("hook", path)
         except python.Leave as err:
             raise python.Refused(name, f"{err}: {self.printed()}", code=python.BROKEN) from None
         if status:
@@ -170,7 +175,11 @@ class Sh:
         os.pwrite(self.payload_fd, ctx.payload_bytes, 0)
         os.lseek(self.payload_fd, 0, os.SEEK_SET)
         children = self.list_children(ctx) if ctx.children else "/dev/null"
-        status = self.order(f"job {path} {ctx.id} {ctx.attempt} {children}")
+        self.pipe.open()
+        try:
+            status = self.order("job", path, f" {self.pipe.path} {ctx.id} {ctx.attempt} {children}", self.pipe.fd)
+        except python.TimedOut:
+            raise python.Leave(python.TIMED_OUT, python.timed_out(ctx.slot.limits)) from None
         self.log.settle(final=True)
         if self.log.carried is not None:
             ctx.carry(self.log.carried)
@@ -178,27 +187,56 @@ class Sh:
             return self.log.status
         return verdict(status, ctx.slot.limits)
 
-    def order(self, order: str) -> int:
+    def order(self, kind: str, path: str, rest: str = "", job_fd: int = -1) -> int:
         """Have the shell do one thing and return its exit status; its output goes to the log meanwhile."""
         if not self.pid:
             self.restart()
+        if not os.path.exists(path):  # a job that cleans up its scratch space finds the texts there
+            write(path, self.texts[path])
+        outputs = [self.output_fd] if job_fd < 0 else [job_fd, self.output_fd]
         try:
-            os.write(self.order_fd, order.encode() + b"\n")
-            waiting = select.poll()
-            waiting.register(self.status_fd, select.POLLIN)
-            waiting.register(self.output_fd, select.POLLIN)
-            while True:
-                ready = {fd for fd, _ in waiting.poll(PASS_ON_MS if self.log.pieces or self.log.kept else None)}
-                if not ready and self.log.started:
-                    self.log.pass_on()
-                if self.output_fd in ready:
-                    self.read_output(once=True)
-                if self.status_fd in ready:
-                    status = os.read(self.status_fd, 16)
-                    self.read_output()
-                    return int(status)
+            os.write(self.order_fd, f"{kind} {path}{rest}\n".encode())
+            return self.hear(outputs)
+        except python.TimedOut:
+            self.pipe.let_go()
+            self.hear_out(outputs)
+            raise
         except (OSError, ValueError):  # the shell is gone, or the tenant's text wrote to what is not its own
             raise python.Leave(python.BROKEN, f"the shell that runs the jobs {self.end()}") from None
+
+    def hear(self, outputs: list[int]) -> int:
+        waiting = select.poll()
+        for fd in (self.status_fd, *outputs):
+            waiting.register(fd, select.POLLIN)
+        while True:
+            ready = {fd for fd, _ in waiting.poll(PASS_ON_MS if self.log.pieces or self.log.kept else None)}
+            if not ready and self.log.started:
+                self.log.pass_on()
+            for fd in ready.intersection(outputs):
+                if self.status_fd not in ready and self.read_output(fd) == b"":
+                    waiting.unregister(fd)
+            if self.status_fd in ready:
+                status = os.read(self.status_fd, 16)
+                self.pipe.let_go()
+                self.read_rest(outputs)
+                return int(status)
+
+    def hear_out(self, outputs: list[int]) -> None:
+        """The job was asked to stop, too. What it says until it has ended, or is killed, leaves at once."""
+        waiting = select.poll()
+        for fd in (self.status_fd, *outputs):
+            waiting.register(fd, select.POLLIN)
+        while True:
+            self.log.pass_on()
+            for fd, _ in waiting.poll():
+                if fd == self.status_fd:
+                    if os.read(fd, 16):
+                        return self.read_rest(outputs)
+                elif self.read_output(fd) != b"":
+                    continue
+                waiting.unregister(fd)
+                if self.read_output(outputs[0]) == b"":
+                    return None
 
     def end(self) -> str:
         """How the shell ended; one that still runs is ended. Its pipes may close a moment before that is known."""
@@ -218,14 +256,59 @@ class Sh:
         status = os.waitstatus_to_exitcode(how)
         return f"ended by {signal_name(-status)}" if status < 0 else f"ended with exit status {status}"
 
-    def read_output(self, once: bool = False) -> None:
+    def read_output(self, fd: int) -> bytes | None:
+        """Take what was printed, if anything was. Empty at its end: nobody is left who could print."""
         try:
-            while data := os.read(self.output_fd, 1 << 16):
-                self.log.buffer.write(self.place.sub(b"", data))
-                if once:
-                    return
+            data = os.read(fd, READ_BYTES)
         except BlockingIOError:
-            return
+            return None
+        if data:
+            self.log.buffer.write(self.place.sub(b"", data))
+        return data
+
+    def read_rest(self, fds: list[int]) -> None:
+        for fd in fds:
+            data: bytes | None = b"-"
+            for _ in range(MOST_READS):
+                if not data:
+                    break
+                data = self.read_output(fd)
+            if fd == self.pipe.fd and data != b"":  # a process that the job left running has it, too
+                self.pipe.drop()
+
+
+class JobPipe:
+    """What a job prints comes out here. It has a name, because the shell that is to open it is running already.
+
+    The next job has the same one, unless somebody else still has it then.
+    """
+
+    def __init__(self) -> None:
+        self.path = ""
+        self.fd = self.own_fd = -1
+
+    def open(self) -> None:
+        """For a job. While it has a writer of ours, nothing wakes us when the job's are gone."""
+        try:
+            self.own_fd = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:  # a new one is due, or a job has cleaned up its scratch space
+            self.drop()
+            with to_scratch(os.path.dirname(self.path)):
+                os.mkfifo(self.path, 0o600)
+                self.fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+                self.own_fd = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)
+
+    def let_go(self) -> None:
+        if self.own_fd >= 0:
+            os.close(self.own_fd)
+            self.own_fd = -1
+
+    def drop(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
 
 
 def verdict(status: int, limits: dict[str, Any]) -> object:
@@ -244,6 +327,21 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def write(path: str, text: str) -> None:
+    with to_scratch(os.path.dirname(path)), open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+
+
+@contextlib.contextmanager
+def to_scratch(folder: str) -> Iterator[None]:
+    """Its folders may be gone, and it may be full: then this context is of no further use."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+        yield
+    except OSError as err:
+        raise python.Leave(python.BROKEN, f"the scratch space cannot be written to: {err.strerror}") from None
 
 
 def high(fd: int) -> int:

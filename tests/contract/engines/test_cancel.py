@@ -46,6 +46,7 @@ async def test_the_running_job_is_stopped_and_the_rest_is_given_back(runner: Run
     assert was_running
     assert [(one.code, one.exitcode) for one in seen] == [("ok", 200), ("ok", 200), ("cancelled", 499)]
     assert seen[2].result.startswith(b"cancelled while it was running")
+    assert b"timed out" not in seen[2].result
     assert given_back == [3, 4]
 
 

@@ -120,6 +120,19 @@ async def test_a_handler_finds_what_lies_beside_it(keeper: Runner, folders: Fold
     assert [(one.exitcode, one.result) for one in done.stopped] == [(200, RESULTS[which_one])] * 2, done.stopped
 
 
+async def test_a_handler_py_beside_the_entry_is_what_importing_it_gives(keeper: Runner, folders: Folders) -> None:
+    body = """from __future__ import annotations
+import dataclasses, pickle, handler as beside
+
+@dataclasses.dataclass
+class Own: x: int
+
+def handler(payload, ctx): return [beside.WORD, pickle.loads(pickle.dumps(Own(7))).x]
+"""
+    handler = await folder_handler(folders, {"main.py": body, "handler.py": "WORD = 'beside'\n"})
+    assert (await run(keeper, handler, jobs("x"))).results == [b'["beside",7]']
+
+
 async def test_a_folder_cannot_be_written_to_and_shows_no_other(keeper: Runner, folders: Folders) -> None:
     await folders.add("b" * 64, {"main.py": "theirs"}, tenant="other")
     body = """

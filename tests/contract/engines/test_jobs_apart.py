@@ -122,3 +122,35 @@ print('after')"""
     assert b"".join(one.log for one in seen.stopped) == b"before\nafter\nbefore\n"
     assert f"sys.stdout.write({wrong})".encode() in seen.results[1]
     assert b"TypeError: write() takes a str, not " in seen.results[1]
+
+
+LATE = """read -r x || true
+case $x in
+a) (until [ -e "$TMPDIR/b" ]; do :; done; echo "S: 418 late"; echo "J: mail|late"; : > "$TMPDIR/told") & ;;
+b) : > "$TMPDIR/b"; n=0; until [ -e "$TMPDIR/told" ] || [ $n -gt 100 ]; do sleep 0.01; n=$((n + 1)); done; echo body ;;
+*) echo body ;;
+esac"""
+
+
+async def test_what_a_process_that_a_job_left_running_prints_is_no_other_jobs(runner: Runner) -> None:
+    seen = await run(runner, Handler("sh", LATE), jobs("a", "b", "c"))
+    assert seen.exitcodes == [200, 200, 200]
+    assert [one.new_jobs for one in seen.stopped] == [(), (), ()]
+    assert [one.log for one in seen.stopped] == [b"", b"body\n", b"body\n"]
+
+
+async def test_a_process_that_prints_without_end_holds_up_no_other_job(runner: Runner) -> None:
+    seen = await run(runner, Handler("sh", "yes & echo body", timeout_s=20), jobs("a", "b"))
+    assert seen.exitcodes == [200, 200]
+
+
+@pytest.mark.parametrize("clean_up", ["rm -rf ./*", 'rm -rf "$TMPDIR"/*'])
+async def test_a_job_that_cleans_up_its_scratch_space_harms_no_other(runner: Runner, clean_up: str) -> None:
+    made = Handler("sh", f"{clean_up}; echo body; no-such-program", before_each=":", after_each=":")
+    for _ in range(2):
+        seen = await run(runner, made, jobs("a", "b"))
+        assert seen.exitcodes == [500, 500], seen.results
+        logs = b"".join(one.log for one in seen.stopped)
+        assert logs.count(b"body\n") == 2
+        assert logs.count(b"handler.sh: ") == 2
+        assert b"/handler.sh" not in logs

@@ -29,6 +29,15 @@ async def test_a_new_job_that_is_too_big_leaves_no_other_of_that_run(runner: Run
     assert stopped.result == b"made a new job of more than 1048576 bytes"
 
 
+async def test_a_new_job_that_was_refused_takes_no_room(runner: Runner) -> None:
+    body = """for _ in range(20):
+    try: ctx.enqueue('mail', 'x' * (1 << 20))
+    except Exception: pass
+ctx.enqueue('mail', 'y')"""
+    (stopped,) = (await run(runner, Handler("python", body), jobs("x"))).stopped
+    assert (stopped.exitcode, [new.payload for new in stopped.new_jobs]) == (200, [b"y"])
+
+
 async def test_also_of_a_slow_run_whose_lines_were_sent_before(runner: Runner) -> None:
     body = """import time
 time.sleep(0.03); print('J: mail|early'); time.sleep(0.03); ctx.enqueue('mail', 'x' * (1 << 20))"""
@@ -70,6 +79,23 @@ async def test_the_end_of_a_long_log_is_kept(runner: Runner, lang: str) -> None:
     assert len(log) < 20_000
     assert log.startswith(b"[")
     assert b"bytes before this were dropped]\n" in log
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "print('x' * 999_999)",
+        "time.sleep(0.03); print('x' * 999_999)",
+        "print('x' * 499_999); time.sleep(0.03); print('x' * 499_999)",
+        "print('x' * 499_999); subprocess.run(['head', '-c', '500000', '/dev/zero'])",
+        "time.sleep(0.03); print('x' * 499_999); subprocess.run(['head', '-c', '500000', '/dev/zero'])",
+    ],
+)
+async def test_the_bytes_of_a_log_that_are_not_kept_are_counted(runner: Runner, body: str) -> None:
+    (stopped,) = (await run(runner, Handler("python", f"import subprocess, time; {body}"), jobs("x"))).stopped
+    notice, _, log = stopped.log.partition(b"\n")
+    assert notice == b"[%d bytes before this were dropped]" % (1_000_000 - len(log))
+    assert 16_000 < len(log) <= 16_384
 
 
 @pytest.mark.parametrize("lang", behaviours("endless_line"))
