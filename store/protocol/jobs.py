@@ -205,7 +205,7 @@ class JobVerbs(abc.ABC):
         has a bucket of its own, which starts full, exists from the domain's first claim until it is full again, and
         follows a change of the pattern from now_ms on. Of several patterns that match the most specific holds
         (store/rate_rules.py); `*` is the default of the tenant.
-        Raises InvalidValue: rate_per_s not in (0, 1e6], burst not in 1..1e6, a pattern with two `*` or an open `[`.
+        Raises InvalidValue: rate_per_s not in 1e-6..1e6, burst not in 1..1e6, a pattern with two `*` or an open `[`.
         Raises Conflict: a new pattern where the tenant has MAX_PATTERNS. Idempotent.
         Jobs that waited for a token are looked at again before it returns; where it is interrupted, within a minute."""
 
