@@ -15,15 +15,15 @@ def refill(tokens: float, updated_ms: float, *, rate_per_s: float, burst: int, n
     return min(grown, float(burst))
 
 
-def next_token_ms(tokens: float, *, rate_per_s: float, now_ms: int) -> int:
-    """When there is a whole token: now_ms, if there is one."""
-    return when_grown_ms(1.0 - tokens, rate_per_s=rate_per_s, now_ms=now_ms)
+def next_token_ms(tokens: float, *, rate_per_s: float, now_ms: int, updated_ms: int = 0) -> int:
+    """When there is a whole token: now_ms, if there is one. None comes before the bucket's last change."""
+    if tokens >= 1.0:
+        return now_ms
+    return when_grown_ms(1.0 - tokens, rate_per_s=rate_per_s, now_ms=max(now_ms, updated_ms))
 
 
 def when_grown_ms(missing: float, *, rate_per_s: float, now_ms: int) -> int:
     """When that many tokens have come. Ensures: at most MAX_TIME_MS, however slow the rate is."""
-    if missing <= 0.0:
-        return now_ms
     if missing * 1000.0 >= rate_per_s * (MAX_TIME_MS - now_ms):
         return MAX_TIME_MS
     return now_ms + math.ceil(missing * 1000.0 / rate_per_s)

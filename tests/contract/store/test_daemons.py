@@ -55,8 +55,7 @@ async def test_a_sysid_lapses_when_it_is_not_renewed(store: Store) -> None:
 async def test_a_daemon_that_never_came_back_is_forgotten(store: Store, way: str) -> None:
     gone = await store.reserve_sysid(info="", lease_ms=100, now_ms=T0)
     lives = await store.reserve_sysid(info="", lease_ms=200, now_ms=T0)
-    for _ in range(NEWEST_DAEMONS):
-        newest = await store.reserve_sysid(info="", lease_ms=100, now_ms=T0)
+    newer = [await store.reserve_sysid(info="", lease_ms=100, now_ms=T0) for _ in range(NEWEST_DAEMONS)]
     later_ms = T0 + 101 + FORGOTTEN_AFTER_MS
     if way == "upkeep":
         await store.expire_records(now_ms=later_ms, audit_before_ms=0)
@@ -64,7 +63,7 @@ async def test_a_daemon_that_never_came_back_is_forgotten(store: Store, way: str
         await store.reserve_sysid(info="", lease_ms=100, now_ms=later_ms)
     with pytest.raises(NotFound):
         await store.renew_sysid(gone.sysid, info="", lease_ms=100, now_ms=later_ms)
-    for one in (lives, newest):
+    for one in (lives, newer[-1]):
         await store.renew_sysid(one.sysid, info="", lease_ms=100, now_ms=later_ms)
 
 
