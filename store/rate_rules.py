@@ -20,9 +20,6 @@ MAX_PATTERNS: Final = 50
 MOST_WAIT_MS: Final = 60_000
 """A queue without a token is looked at again after this long, even if the next token comes later: whoever changed the
 limit may have died before it told all queues."""
-AHEAD_MS: Final = 60_000
-"""More than clocks of daemons that share a store may differ: a bucket that was changed further ahead of now was changed
-while the clock was wrong."""
 _SPECIAL: Final = "*?["
 
 

@@ -16,7 +16,8 @@ from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import DUPLICATE_KEY, Document, aggregate
 from store.mongo.server.driver import Collection as MongoCollection
 from store.mongo.server.schema import types_of
-from store.rate_rules import AHEAD_MS, MOST_WAIT_MS, Bucket, Limit, Patterns, check_room, full_ms, is_pattern, tokens_at
+from store.names import AHEAD_MS
+from store.rate_rules import MOST_WAIT_MS, Bucket, Limit, Patterns, check_room, full_ms, is_pattern, tokens_at
 from store.values.records import RateDomain, RateState
 from vocabulary.token_bucket import next_token_ms, refill
 

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 import apsw
 
-from store.names import PRIORITIES
-from store.rate_rules import AHEAD_MS, MOST_WAIT_MS, Bucket, Limit, Patterns, check_room, full_ms, is_pattern, tokens_at
+from store.names import AHEAD_MS, PRIORITIES
+from store.rate_rules import MOST_WAIT_MS, Bucket, Limit, Patterns, check_room, full_ms, is_pattern, tokens_at
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.schema import QUEUED
 from store.sqlite.file.writer import Tx
