@@ -125,8 +125,7 @@ def parse_modifiers(text: str) -> tuple[Modifier, ...]:
 def next_run_ms(repeat: Repeat, *, scheduled_ms: int, started_ms: int, finished_ms: int) -> int:
     """When the next round is due. May be in the past, for the caller to run at once.
 
-    Raises RepeatStuck or RepeatOutOfRange. Called with the time of submission for all three, it finds most patterns
-    that cannot work before the job is accepted.
+    Raises RepeatStuck or RepeatOutOfRange.
     """
     base_ms = {Base.SCHEDULED: scheduled_ms, Base.STARTED: started_ms, Base.FINISHED: finished_ms}[repeat.base]
     due_ms = apply_modifiers(repeat.modifiers, base_ms)
@@ -136,6 +135,13 @@ def next_run_ms(repeat: Repeat, *, scheduled_ms: int, started_ms: int, finished_
             "put an advance such as +1 DAY in it, before START OF or WEEKDAY"
         )
     return due_ms
+
+
+def check_repeat(repeat: Repeat, now_ms: int) -> None:
+    """Find most patterns that cannot work before a job is accepted: the next round is tried, and the one after it,
+    since `START OF DAY, +23 HOURS` leads forward once. Raises RepeatStuck or RepeatOutOfRange."""
+    for _ in range(2):
+        now_ms = next_run_ms(repeat, scheduled_ms=now_ms, started_ms=now_ms, finished_ms=now_ms)
 
 
 def apply_modifiers(modifiers: tuple[Modifier, ...], at_ms: int) -> int:

@@ -35,6 +35,7 @@ from store.values.scoreboard import MAX_BUCKETS, RESOLUTIONS
 from vocabulary.names import are_job_ids
 from vocabulary.states import FINAL_CODES, Code
 from vocabulary.time_text import MAX_TIME_MS
+from vocabulary.token_bucket import MIN_RATE_PER_S
 
 MAX_ONCE_BYTES: Final = 1024 * 1024
 MAX_TEXT_CHARS: Final = 64 * 1024
@@ -388,6 +389,6 @@ def check_rate_domain(domain: RateDomain) -> None:
     check_label("rate domain", domain.domain)
     if is_pattern(domain.domain):
         check_pattern(domain.domain)
-    if not 0 < domain.rate_per_s <= 1e6:
-        raise InvalidValue(f"rate_per_s is {domain.rate_per_s}, and must be over 0, up to 1,000,000")
+    if not MIN_RATE_PER_S <= domain.rate_per_s <= 1e6:
+        raise InvalidValue(f"rate_per_s is {domain.rate_per_s}, and must be from 0.000001 to 1,000,000")
     check_range("burst", domain.burst, 1, 1e6)

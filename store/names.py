@@ -40,6 +40,12 @@ DONE_OFFSET_MS: Final = 31_556_952_000_000
 
 FORGOTTEN_AFTER_MS: Final = 30 * 86_400_000
 """A daemon whose lease on its sysid lapsed so long ago will not come back: its record is removed."""
+AHEAD_MS: Final = 60_000
+"""More than clocks of daemons that share a store may differ: what was done further ahead of now was done while the
+clock was wrong."""
+NEWEST_DAEMONS: Final = 200
+"""The records of that many that came last stay however long ago they lapsed: one whose clock is a month ahead would
+remove its own and those of others that live, and who has none must stop."""
 
 MAX_SYSIDS_SKIPPED: Final = 36**5
 """Sysids have up to 8 base-36 digits: there is room for tens of thousands of such leaps."""

@@ -8,13 +8,12 @@ of a tenant.
 A bucket of a pattern is kept only while it is not full: one that is not there is full.
 """
 
-import math
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from store.errors import Conflict, InvalidValue
 from vocabulary.glob import glob_matcher, is_closed
-from vocabulary.token_bucket import refill
+from vocabulary.token_bucket import refill, when_grown_ms
 
 MAX_PATTERNS: Final = 50
 """Of a tenant: a claim compares a domain with all of them."""
@@ -97,7 +96,7 @@ def tokens_at(bucket: Bucket | None, limit: Limit, now_ms: int) -> float:
 
 def full_ms(tokens: float, limit: Limit, now_ms: int) -> int:
     """When a bucket that has so many tokens is full."""
-    return now_ms + math.ceil((limit.burst - tokens) * 1000.0 / limit.rate_per_s)
+    return when_grown_ms(limit.burst - tokens, rate_per_s=limit.rate_per_s, now_ms=now_ms)
 
 
 def _place(limit: Limit) -> tuple[int, bool, int, str]:

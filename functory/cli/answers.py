@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from vocabulary.time_text import iso_time
+from vocabulary.time_text import MAX_TIME_MS, iso_time
 
 if TYPE_CHECKING:
     from functory.wire.jobs import Why
@@ -21,13 +21,20 @@ def inert(data: bytes) -> str:
 
 def moment(time_ms: int | None) -> str:
     """A time for people, in their zone, to the second; a dash for none."""
-    return "-" if not time_ms else datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+    if not time_ms:
+        return "-"
+    try:
+        return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+    except (ValueError, OverflowError, OSError):  # as the zone has it, the year 10,000 may come before MAX_TIME_MS
+        return "after the year 9999"
 
 
 def reason(why: "Why") -> str:
     """Why a job is not running, with the time that it names in the reader's zone."""
     until_ms = why.detail.get("until_ms")
-    text = why.text.replace(iso_time(until_ms), moment(until_ms)) if isinstance(until_ms, int) else why.text
+    text = why.text
+    if isinstance(until_ms, int) and until_ms <= MAX_TIME_MS:
+        text = text.replace(iso_time(until_ms), moment(until_ms))
     return inert(text.encode())
 
 

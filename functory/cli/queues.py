@@ -103,7 +103,7 @@ def _add_rate(parser: argparse.ArgumentParser) -> None:
     add_remote(actions.add_parser("list", help="all rate domains"), run_rates)
     limit = actions.add_parser("set", help="limit a domain, or each domain that a pattern matches")
     limit.add_argument("domain", help="its name, or a GLOB pattern such as 'mail:*'; '*' is the default of all others")
-    limit.add_argument("rate_per_s", type=float, metavar="PER_SECOND")
+    limit.add_argument("rate_per_s", type=float, metavar="PER_SECOND", help="0.000001 to 1,000,000")
     limit.add_argument("--burst", type=int, default=1, help="default: 1")
     add_remote(limit, run_set_rate)
     remove = actions.add_parser("rm", help="remove the limit of a domain or a pattern")

@@ -160,7 +160,7 @@ class Upkeep:
     def _waiting_before_ms(self, now_ms: int) -> int:
         """What waits since before that is abandoned; 0 while it is too early to look again."""
         keep_ms = round(self._settings.keep_waiting_s * 1000)
-        if now_ms - self._abandoned_ms < min(_ABANDON_EVERY_MS, keep_ms // 10):
+        if abs(now_ms - self._abandoned_ms) < min(_ABANDON_EVERY_MS, keep_ms // 10):
             return 0
         self._abandoned_ms = now_ms
         return now_ms - keep_ms

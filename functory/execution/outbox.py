@@ -210,7 +210,10 @@ class Outbox:
         but the journal would have the new jobs before the store can say so."""
         jobs = [job for job, _, wishes in batch if wishes]
         gone = await self._until_it_works(lambda: deliveries_of_former_tenants(self._store, jobs, self._now()))
-        return [(job, end, () if job.id in gone else wishes) for job, end, wishes in batch] if gone else batch
+        if not gone:
+            return batch
+        log.warning("outbox.tenant_deleted", extra={"jobs": len(gone), "first": min(gone)})
+        return [(job, end, () if job.id in gone else wishes) for job, end, wishes in batch]
 
     async def _end_maker(self, job: Job, release: Release, wishes: Sequence[Wish]) -> None:
         try:

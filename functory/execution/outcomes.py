@@ -132,8 +132,12 @@ def release_of(
 
 
 def end_of_round(job: Job, outcome: Outcome, now_ms: int, carried: bytes | None = None) -> Release:
-    """A job that repeats goes on, whatever became of this round."""
-    next_ms = next_round_ms(job, outcome.started_ms, now_ms)
+    """A job that repeats goes on, whatever became of this round. If it cannot, it failed, unless it ended badly anyway:
+    nobody would notice the end of a repetition that is ok."""
+    try:
+        next_ms = _next_round_ms(job, outcome.started_ms, now_ms)
+    except SchedulerError as error:
+        return Archive(job.id, job.token, _stuck(outcome, error) if outcome.code is Code.OK else outcome)
     if next_ms is None and carried is not None and outcome.code is Code.OK:  # it counts if the job waits for children
         return Finish(job.id, job.token, outcome, carried)
     if next_ms is None:
@@ -157,13 +161,30 @@ def retry_policy(handler: Handler, default: RetryPolicy) -> RetryPolicy:
 
 def next_round_ms(job: Job, started_ms: int, now_ms: int) -> int | None:
     """When a repeating job is due again; None when it does not repeat, or has no next round."""
-    if not job.repeat:
-        return None
     try:
-        repeat = parse_repeat(job.repeat)
-        return next_run_ms(repeat, scheduled_ms=job.scheduled_ms, started_ms=started_ms, finished_ms=now_ms)
+        return _next_round_ms(job, started_ms, now_ms)
     except SchedulerError:
         return None
+
+
+def _next_round_ms(job: Job, started_ms: int, now_ms: int) -> int | None:
+    """Raises SchedulerError for a repetition that cannot go on."""
+    if not job.repeat:
+        return None
+    pattern = parse_repeat(job.repeat)
+    return next_run_ms(pattern, scheduled_ms=job.scheduled_ms, started_ms=started_ms, finished_ms=now_ms)
+
+
+def _stuck(outcome: Outcome, error: SchedulerError) -> Outcome:
+    """Of the last round of a job that cannot be repeated as it should."""
+    text = f"the job does not repeat any more: {error}"
+    return outcome._replace(
+        code=Code.FAILED,
+        exitcode=_INVALID,
+        result=text.encode(),
+        fingerprint=fingerprint(_INVALID, text),
+        message=_message(text),
+    )
 
 
 def give_up(job: Job, now_ms: int) -> Release:

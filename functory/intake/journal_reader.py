@@ -247,7 +247,7 @@ class JournalReader:
         try:
             new = self._backlog.still_to_add(records)
             if new and self._oldest_ms < now_ms - APART_MS:
-                new = await self._still_wanted(new)
+                new = await self._still_wanted(new, now_ms)
             await self._add(new, open_, now_ms)
         except BaseException:
             for job_id in open_.missing:
@@ -269,9 +269,9 @@ class JournalReader:
             for told in self._deferred_listeners if any(map(_ATTRIBUTES, new)) else ():
                 told()
 
-    async def _still_wanted(self, new: Sequence[Record]) -> Sequence[Record]:
+    async def _still_wanted(self, new: Sequence[Record], now_ms: int) -> Sequence[Record]:
         """Without the lines of tenants that were deleted, whose names others have now."""
-        gone = await lines_of_former_tenants(self._store, new)
+        gone = await lines_of_former_tenants(self._store, new, now_ms)
         if not gone:
             return new
         log.warning("ingest.tenant_deleted", extra={"lines": len(gone), "first": min(gone)})

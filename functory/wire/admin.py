@@ -6,6 +6,7 @@ from msgspec import Meta, field
 
 from functory.wire.base import Answer, Count, Limit, Request, TenantName
 from functory.wire.scopes import Scope
+from vocabulary.token_bucket import MIN_RATE_PER_S
 
 
 class TenantLimits(Request):
@@ -103,7 +104,7 @@ class KeyList(Answer):
 
 
 class RateBody(Request):
-    rate_per_s: Annotated[float, Meta(gt=0, le=1e6)]
+    rate_per_s: Annotated[float, Meta(ge=MIN_RATE_PER_S, le=1e6)]
     burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
 
 

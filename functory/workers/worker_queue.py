@@ -15,6 +15,7 @@ import msgspec
 
 from functory.execution.endings import Ending
 from functory.execution.outbox import Outbox
+from functory.intake import former_tenants
 from functory.loops.job_mark import mark_of
 from functory.loops.shared import Shared
 from functory.workers.claims import Claims
@@ -36,14 +37,18 @@ class WorkerQueue:
         self, shared: Shared, outbox: Outbox, claims: Claims, poll_s: float, since_ms: Callable[[str], int]
     ) -> None:
         """since_ms: when a tenant was created. What was before is of another one of its name."""
-        self._clock = shared.clock
+        self._clock = clock = shared.clock
+
+        def known_since_ms(tenant: str) -> int:
+            return former_tenants.since_ms(since_ms(tenant), clock.now_ms(), apart_ms=0)
+
         self._claims = claims
         self._outbox = outbox
         self._handout = Handout(shared, claims, poll_s)
-        self._presence = Presence(shared, claims.held.by_worker, since_ms)
+        self._presence = Presence(shared, claims.held.by_worker, known_since_ms)
         self._unasked = UnaskedTypes(shared.store, shared.clock, self._presence)
         self._reports = Reports(shared, outbox, claims, self._presence.worked)
-        self._drains = Drains(shared, since_ms)
+        self._drains = Drains(shared, known_since_ms)
         self._goodbyes = Goodbyes(shared)
         self._stopping = asyncio.Event()
         outbox.when_released(self._learn)

@@ -13,7 +13,8 @@ class DaemonRegister(abc.ABC):
         """A new sysid, held until now + lease_ms. Atomic; not idempotent (a lost answer costs one number).
 
         Raises Conflict while the store is being filled from another (see begin_import).
-        Records of daemons that lapsed more than FORGOTTEN_AFTER_MS ago are removed on the way.
+        Records of daemons that lapsed more than FORGOTTEN_AFTER_MS ago, and are not among the NEWEST_DAEMONS, are
+        removed on the way.
         """
 
     @abc.abstractmethod

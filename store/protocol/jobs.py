@@ -199,13 +199,14 @@ class JobVerbs(abc.ABC):
     @abc.abstractmethod
     async def set_rate_domain(self, domain: RateDomain, *, now_ms: int) -> None:
         """Limit a domain of a tenant; the bucket of a new domain starts full, that of an old one keeps its tokens up to
-        the new burst.
+        the new burst. One that was changed more than AHEAD_MS after now_ms, by a clock that was ahead, counts from
+        now_ms on; those of a pattern start full.
 
         A name with `*`, `?` or `[` is a pattern (GLOB): each domain that it matches, and that has no limit of its own,
         has a bucket of its own, which starts full, exists from the domain's first claim until it is full again, and
         follows a change of the pattern from now_ms on. Of several patterns that match the most specific holds
         (store/rate_rules.py); `*` is the default of the tenant.
-        Raises InvalidValue: rate_per_s not in (0, 1e6], burst not in 1..1e6, a pattern with two `*` or an open `[`.
+        Raises InvalidValue: rate_per_s not in 1e-6..1e6, burst not in 1..1e6, a pattern with two `*` or an open `[`.
         Raises Conflict: a new pattern where the tenant has MAX_PATTERNS. Idempotent.
         Jobs that waited for a token are looked at again before it returns; where it is interrupted, within a minute."""
 

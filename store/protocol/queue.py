@@ -162,7 +162,8 @@ class JobQueue(abc.ABC):
     @abc.abstractmethod
     async def expire_locks(self, *, now_ms: int, limit: int = 1000, owner: str | None = None) -> int:
         """Upkeep: make jobs with a lapsed lease (dt <= now, lock a sysid) waiting again, with their old due
-        time. With owner, the leases of that owner, lapsed or not: the caller knows that it is gone.
+        time. With owner, the leases of that owner, lapsed or not: the caller knows that it is gone. A lease that was
+        taken more than AHEAD_MS after now, by a clock that has been set back, counts as taken now, and so does its job.
 
         Returns how many; call again at once while it is limit. The attempt stays counted; whoever claims it
         next sees from attempts whether to abandon it. Any daemon may do this; idempotent.

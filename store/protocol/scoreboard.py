@@ -47,5 +47,6 @@ class Scoreboard(abc.ABC):
     @abc.abstractmethod
     async def expire_records(self, *, now_ms: int, audit_before_ms: int, limit: int = 1000) -> int:
         """Upkeep: remove old buckets (see RESOLUTIONS), failure groups not seen for 60 days, audit events
-        before audit_before_ms, lapsed once-values and daemons that lapsed more than FORGOTTEN_AFTER_MS ago.
+        before audit_before_ms, lapsed once-values, and daemons that lapsed more than FORGOTTEN_AFTER_MS ago and
+        are not among the NEWEST_DAEMONS.
         Returns how many, at most limit; idempotent."""

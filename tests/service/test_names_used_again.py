@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-import functory.intake.journal_reader
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
 from functory.operations.tenants import create_tenant, delete_tenant
@@ -104,17 +103,17 @@ async def test_lines_that_waited_in_a_journal_meanwhile_are_not_the_new_ones(
     async def away(*_given: Any, **_named: Any) -> Any:
         raise StoreUnavailable("away")
 
-    async with running_daemon(tmp_path, store=url) as daemon:
+    clock = LeapingClock()
+    async with running_daemon(tmp_path, clock, store=url) as daemon:
         await create(daemon)
         monkeypatch.setattr(daemon.store, "add_jobs", away)
         (old,) = await daemon.intake.write("acme-x", [b"a secret of the old one"])
         (other,) = await daemon.intake.write("other-x", [b"1"])
-        now_ms = daemon.clock.now_ms()
         while (await daemon.store.delete_tenant("acme", limit=1000)).more:
             pass
-        await daemon.store.create_tenant(Tenant("acme", now_ms + 60_001))
-    monkeypatch.setattr(functory.intake.journal_reader, "APART_MS", 0)  # as if it were restarted some minutes later
-    async with running_daemon(tmp_path, store=url) as daemon:
+        clock.ahead_ms = 120_000  # it is restarted some minutes later
+        await daemon.store.create_tenant(Tenant("acme", clock.now_ms()))
+    async with running_daemon(tmp_path, clock, store=url) as daemon:
         await register(daemon, "other-x", "return payload")
         await ended(daemon, other, "other")
         assert await count_jobs(daemon) == 0

@@ -201,6 +201,21 @@ async def test_a_job_whose_time_lies_far_back_is_given_up_only_after_it_waited(
             assert await state_of(daemon, job.id) is state, hours
 
 
+async def test_jobs_are_given_up_also_after_the_clock_was_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_daemon(tmp_path, keep_waiting="2h") as daemon:
+        begun_ms = daemon.clock.now_ms()
+        job = NewJob("old", "acme-nobody", b"", begun_ms - 3 * 3_600_000, begun_ms - 3 * 3_600_000)
+        for hours in (1000, 0):
+            with monkeypatch.context() as patch:
+                patch.setattr(daemon.clock, "now_ms", lambda hours=hours: begun_ms + hours * 3_600_000)
+                await daemon.upkeep.purge()
+                if hours:
+                    await daemon.store.create_job(job, now_ms=job.create_ms)
+        assert await state_of(daemon, job.id) is JobState.ARCHIVED
+
+
 async def test_failed_jobs_are_kept_for_ever_until_most_of_the_quota_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

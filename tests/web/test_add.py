@@ -373,7 +373,7 @@ async def test_add_by_query_is_for_the_tenant_itself_and_for_the_operator(site: 
     assert (await site.post("/add?jobtype=thumb", data=b"")).status == 422
 
 
-@pytest.mark.parametrize("repeat", ["now and then", "FINISHED, START OF DAY"])
+@pytest.mark.parametrize("repeat", ["now and then", "FINISHED, START OF DAY", "FINISHED, START OF DAY, +23 HOURS"])
 async def test_a_repeat_that_cannot_work_is_refused(site: Site, repeat: str) -> None:
     answer = await site.call("POST", ADD, json={"payload": "x", "repeat": repeat})
     assert answer.status == 422

@@ -325,6 +325,7 @@ async def test_a_dry_run_counts_all_if_it_is_asked_to_and_otherwise_says_at_leas
 async def test_a_number_that_is_refused_is_told_why(site: Site, terminal: Terminal) -> None:
     for words, says in (
         (("rate", "set", "a", "nan"), "rate_per_s must be a finite number, not nan"),
+        (("rate", "set", "a", "1e-306"), "rate_per_s must be at least 1e-06"),
         (("job", "add", "thumb", "x", "--delay-s", "inf"), "delay_s must be a finite number, not inf"),
         (("job", "add", "thumb", "", "--delay-s", "nan"), "delay_s must be a finite number, not nan"),
         (("job", "add", "thumb", "x", "--unique", "\udcff"), "unique holds a lone surrogate"),

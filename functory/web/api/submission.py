@@ -20,7 +20,7 @@ from functory.wire.nesting import MOST_LEVELS, is_too_deep
 from functory.wire.untyped_json import json_decoder
 from journal import LimitExceeded
 from scheduler.errors import SchedulerError
-from scheduler.repeat import apply_modifiers, next_run_ms, parse_modifiers, parse_repeat
+from scheduler.repeat import apply_modifiers, check_repeat, parse_modifiers, parse_repeat
 from store.errors import InvalidValue
 from vocabulary.time_text import MAX_TIME_MS, is_plain_time, parse_rfc3339, parse_utc
 
@@ -165,7 +165,7 @@ def _options_text(options: Mapping[str, Any]) -> str:
 def _check_repeat(text: str, now_ms: int) -> None:
     """Refuse a pattern that cannot be read, or that never leads forward, before the job is taken."""
     try:
-        next_run_ms(parse_repeat(text), scheduled_ms=now_ms, started_ms=now_ms, finished_ms=now_ms)
+        check_repeat(parse_repeat(text), now_ms)
     except SchedulerError as error:
         raise InvalidInput(f"repeat: {error}", detail={"field": "repeat"}) from None
 

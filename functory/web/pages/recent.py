@@ -88,6 +88,9 @@ class Hour:
         return self._spark
 
     def since_ms(self, now_ms: int) -> int:
+        """From when on it must be read. A clock that was set back makes it forget: minutes that were final are not."""
+        if self.closed_ms > now_ms:
+            self.closed_ms = 0
         return max(self.closed_ms, first_minute_ms(now_ms))
 
     def take(self, found: Mapping[int, EndedSum], now_ms: int) -> None:

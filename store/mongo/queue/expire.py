@@ -21,6 +21,7 @@ from store.mongo.server.lane_opening import open_lanes_of
 from store.mongo.server.ledger import LAPSE_MS
 from store.mongo.server.tally import Effect, entering
 from store.mongo.server.turn_opening import open_turns_of
+from store.names import AHEAD_MS
 from store.values.jobs import ABANDONED, ExpireReport
 from vocabulary.states import FAILED_CODES, FINAL_CODES
 
@@ -36,6 +37,13 @@ class MongoExpire(Core):
     @once
     async def expire_locks(self, *, now_ms: int, limit: int = 1000, owner: str | None = None) -> int:
         jobs = self.collections.jobs
+        ahead = {"$gt": now_ms + AHEAD_MS}
+        length_ms = {"$subtract": ["$at", "$claimed"]}
+        await jobs.update_many(
+            {"s": schema.RUNNING, "at": ahead, "claimed": ahead},
+            [{"$set": {"at": {"$add": [now_ms, length_ms]}, "claimed": now_ms}}],
+            hint=schema.UPKEEP,
+        )
         lapsed: Document = {"s": schema.RUNNING} | ({"at": {"$lte": now_ms}} if owner is None else {"lock": owner})
         needed = {"type": 1, "due": 1, "d": 1, "key": 1, "dom": 1, "prio": 1}
         rows = await jobs.find(lapsed, needed, hint=schema.UPKEEP).sort("at", 1).limit(limit).to_list(limit)

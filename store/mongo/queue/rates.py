@@ -16,6 +16,7 @@ from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import DUPLICATE_KEY, Document, aggregate
 from store.mongo.server.driver import Collection as MongoCollection
 from store.mongo.server.schema import types_of
+from store.names import AHEAD_MS
 from store.rate_rules import MOST_WAIT_MS, Bucket, Limit, Patterns, check_room, full_ms, is_pattern, tokens_at
 from store.values.records import RateDomain, RateState
 from vocabulary.token_bucket import next_token_ms, refill
@@ -36,6 +37,9 @@ class MongoRates(Core):
     @once
     async def set_rate_domain(self, domain: RateDomain, *, now_ms: int) -> None:
         await _set(self, domain, now_ms)
+        if is_pattern(domain.domain):
+            ahead = {"_id": _of_tenant(domain.tenant), "updated": {"$gt": now_ms + AHEAD_MS}}
+            await self.collections.rate_buckets.delete_many(ahead)
         await _reopen_lanes(self, domain.tenant, now_ms)
 
     @once
@@ -46,17 +50,17 @@ class MongoRates(Core):
 
     @repeatable
     async def list_rate_domains(self, tenant: str, *, now_ms: int) -> list[RateState]:
-        cursor = self.collections.rates.find({"_id": {"$gte": f"{tenant}|", "$lt": f"{tenant}}}"}})
+        cursor = self.collections.rates.find({"_id": _of_tenant(tenant)})
         states = []
         for found in await cursor.sort("_id", 1).to_list(None):
             tokens = float(found["burst"]) if found.get("pattern") else _tokens(found, now_ms)
-            states.append(_state(tenant, _limit(found), tokens, now_ms))
+            states.append(_state(tenant, _limit(found), tokens, found["updated"], now_ms))
         return states
 
     @repeatable
     async def find_rate(self, tenant: str, domain: str, *, now_ms: int) -> RateState | None:
         held = (await limits_of(self, tenant, [domain], now_ms)).get(domain)
-        return None if held is None else _state(tenant, held.limit, held.tokens, now_ms)
+        return None if held is None else _state(tenant, held.limit, held.tokens, held.updated_ms, now_ms)
 
 
 async def _set(db: Core, domain: RateDomain, now_ms: int) -> None:
@@ -82,7 +86,8 @@ async def _set(db: Core, domain: RateDomain, now_ms: int) -> None:
                 continue
             return
         tokens = min(float(domain.burst), _tokens(old, now_ms))
-        changed = {**limit, "tokens": tokens, "updated": max(now_ms, old["updated"])}
+        updated_ms = now_ms if old["updated"] > now_ms + AHEAD_MS else max(now_ms, old["updated"])
+        changed = {**limit, "tokens": tokens, "updated": updated_ms}
         same = {"_id": key, "version": old["version"]}
         if (await rates.update_one(same, {"$set": changed, "$inc": {"version": 1}})).matched_count:
             return
@@ -205,6 +210,11 @@ def _key(tenant: str, domain: str) -> str:
     return f"{tenant}|{domain}"
 
 
+def _of_tenant(tenant: str) -> Document:
+    """All its keys."""
+    return {"$gte": f"{tenant}|", "$lt": f"{tenant}}}"}
+
+
 def _limit(row: Document) -> Limit:
     return Limit(row["domain"], row["rate"], row["burst"], row["updated"])
 
@@ -217,9 +227,10 @@ def _tokens(row: Document, now_ms: int) -> float:
     return refill(row["tokens"], row["updated"], rate_per_s=row["rate"], burst=row["burst"], now_ms=now_ms)
 
 
-def _state(tenant: str, limit: Limit, tokens: float, now_ms: int) -> RateState:
+def _state(tenant: str, limit: Limit, tokens: float, updated_ms: int, now_ms: int) -> RateState:
     domain = RateDomain(tenant, limit.name, limit.rate_per_s, limit.burst)
-    return RateState(domain, tokens, next_token_ms(tokens, rate_per_s=limit.rate_per_s, now_ms=now_ms))
+    soonest = next_token_ms(tokens, rate_per_s=limit.rate_per_s, now_ms=now_ms, updated_ms=updated_ms)
+    return RateState(domain, tokens, soonest)
 
 
 def next_token_at(held: Held, taken: int, now_ms: int) -> int:

@@ -3,8 +3,8 @@
 from store.errors import NotFound
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import Document
-from store.mongo.server.schema import IMPORT_NOTE, next_number
-from store.names import FORGOTTEN_AFTER_MS, sysid_of
+from store.mongo.server.schema import IMPORT_NOTE, Collections, next_number
+from store.names import FORGOTTEN_AFTER_MS, NEWEST_DAEMONS, sysid_of
 from store.transfers import refuse_daemon
 from store.values.records import Daemon
 
@@ -24,7 +24,7 @@ class MongoDaemons(Core):
             "info": info,
             "paused": False,
         }
-        await self.collections.daemons.delete_many({"until": {"$lt": now_ms - FORGOTTEN_AFTER_MS}})
+        await self.collections.daemons.delete_many(await forgotten(self.collections, now_ms))
         await self.collections.daemons.insert_one(document)
         return _daemon(document)
 
@@ -58,6 +58,12 @@ class MongoDaemons(Core):
         done = await self.collections.daemons.update_one({"_id": sysid}, {"$set": {"paused": paused}})
         if done.matched_count == 0:
             raise NotFound(f"no daemon has the sysid {sysid}")
+
+
+async def forgotten(collections: Collections, now_ms: int) -> Document:
+    """Which records say nothing any more."""
+    last = await collections.meta.find_one({"_id": "sysids"}) or {"n": 0}
+    return {"until": {"$lt": now_ms - FORGOTTEN_AFTER_MS}, "number": {"$lte": last["n"] - NEWEST_DAEMONS}}
 
 
 def _daemon(row: Document) -> Daemon:

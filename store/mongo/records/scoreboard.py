@@ -8,10 +8,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
+from store.mongo.records.daemons import forgotten
 from store.mongo.server import schema
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import Collection, Document, aggregate, upserted
-from store.names import FORGOTTEN_AFTER_MS, PRIORITIES
+from store.names import PRIORITIES
 from store.values.histogram import Histogram
 from store.values.jobs import WaitingType
 from store.values.scoreboard import (
@@ -200,7 +201,7 @@ class MongoScoreboard(Core):
             (counters, {"k": "f", "last": {"$lt": now_ms - FAILURES_KEPT_MS}}),
             (self.collections.audit, {"at": {"$lt": audit_before_ms}}),
             (self.collections.once, {"expires": {"$lte": now_ms}}),
-            (self.collections.daemons, {"until": {"$lt": now_ms - FORGOTTEN_AFTER_MS}}),
+            (self.collections.daemons, await forgotten(self.collections, now_ms)),
         ]
         removed = 0
         for collection, old in in_turn:

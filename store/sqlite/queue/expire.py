@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import apsw
 
+from store.names import AHEAD_MS
 from store.sqlite.file.buckets import CODE_NUMBER
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.schema import LIVE, QUEUED, State
@@ -31,7 +32,14 @@ _UNASKED: Final = (
 """No parent asks for it any more: it is over, or repeats and is in a later round."""
 
 
+_CUT: Final = (
+    "UPDATE jobs SET lease = ?1 + lease - claimed, claimed = ?1 WHERE n IN"
+    f" (SELECT n FROM jobs WHERE state = {State.RUNNING} AND lease > ?2 AND claimed > ?2 LIMIT ?3)"
+)
+
+
 def expire_locks(tx: Tx, now_ms: int, limit: int, owner: str | None) -> int:
+    tx.conn.execute(_CUT, (now_ms, now_ms + AHEAD_MS, limit))
     which, value = ("j.lease <= ?", now_ms) if owner is None else ("j.lock = ?", owner)
     sql = f"SELECT {COLUMNS} FROM jobs j WHERE j.state = {State.RUNNING} AND {which} ORDER BY j.lease LIMIT ?"
     lapsed = [Row(*row) for row in tx.conn.execute(sql, (value, limit))]

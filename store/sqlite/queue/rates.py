@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import apsw
 
-from store.names import PRIORITIES
+from store.names import AHEAD_MS, PRIORITIES
 from store.rate_rules import MOST_WAIT_MS, Bucket, Limit, Patterns, check_room, full_ms, is_pattern, tokens_at
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.schema import QUEUED
@@ -33,6 +33,7 @@ class _Held(NamedTuple):
 
     limit: Limit
     tokens: float
+    updated_ms: int
     is_own: bool
 
 
@@ -71,7 +72,7 @@ class Rates:
             held = self._held[domain]
             if held is None:
                 continue
-            limit, tokens, is_own = held
+            limit, tokens, _, is_own = held
             if is_own:
                 own.append((tokens, self._now_ms, self._tenant, domain))
             else:
@@ -98,31 +99,35 @@ def _find(conn: apsw.Connection, tenant: str, domain: str, patterns: Patterns, n
     if own is not None:
         limit, held = Limit(*own[:4]), own[4]
         tokens = refill(held, limit.set_ms, rate_per_s=limit.rate_per_s, burst=limit.burst, now_ms=now_ms)
-        return _Held(limit, tokens, is_own=True)
+        return _Held(limit, tokens, limit.set_ms, is_own=True)
     found = patterns.find(domain)
     if found is None:
         return None
     kept = conn.execute(_KEPT, (tenant, domain)).get
-    return _Held(found, tokens_at(kept and Bucket(*kept), found, now_ms), is_own=False)
+    bucket = kept and Bucket(*kept)
+    return _Held(found, tokens_at(bucket, found, now_ms), bucket.updated_ms if bucket else now_ms, is_own=False)
 
 
 def set_rate_domain(tx: Tx, limit: RateDomain, now_ms: int) -> None:
     sql = "SELECT rate, burst, tokens, updated FROM rates WHERE tenant = ? AND domain = ?"
     old = tx.conn.execute(sql, (limit.tenant, limit.domain)).get
-    tokens = float(limit.burst)
+    tokens, updated_ms = float(limit.burst), now_ms
     has_pattern = is_pattern(limit.domain)
     if old is not None:
         rate, burst, held, updated = old
         tokens = min(tokens, refill(held, updated, rate_per_s=rate, burst=burst, now_ms=now_ms))
-        now_ms = max(now_ms, updated)
+        updated_ms = now_ms if updated > now_ms + AHEAD_MS else max(now_ms, updated)
     elif has_pattern:
         sql = "SELECT count(*) FROM rates WHERE tenant = ? AND pattern = 1"
         check_room(tx.conn.execute(sql, (limit.tenant,)).get)
     tx.conn.execute(
         "INSERT OR REPLACE INTO rates (tenant, domain, rate, burst, tokens, updated, pattern)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (limit.tenant, limit.domain, float(limit.rate_per_s), limit.burst, tokens, now_ms, has_pattern),
+        (limit.tenant, limit.domain, float(limit.rate_per_s), limit.burst, tokens, updated_ms, has_pattern),
     )
+    if has_pattern:
+        sql = "DELETE FROM rate_buckets WHERE tenant = ? AND updated > ?"
+        tx.conn.execute(sql, (limit.tenant, now_ms + AHEAD_MS))
     tx.catalog.forget_patterns(limit.tenant)
 
 
@@ -168,7 +173,7 @@ def list_rate_domains(conn: apsw.Connection, tenant: str, now_ms: int) -> list[R
     states = []
     for domain, rate, burst, held, updated, has_pattern in conn.execute(sql, (tenant,)):
         tokens = float(burst) if has_pattern else refill(held, updated, rate_per_s=rate, burst=burst, now_ms=now_ms)
-        soonest = next_token_ms(tokens, rate_per_s=rate, now_ms=now_ms)
+        soonest = next_token_ms(tokens, rate_per_s=rate, now_ms=now_ms, updated_ms=updated)
         states.append(RateState(RateDomain(tenant, domain, rate, burst), tokens, soonest))
     return states
 
@@ -180,4 +185,5 @@ def find_rate(conn: apsw.Connection, tenant: str, domain: str, now_ms: int) -> R
     if held is None:
         return None
     limit = RateDomain(tenant, held.limit.name, held.limit.rate_per_s, held.limit.burst)
-    return RateState(limit, held.tokens, next_token_ms(held.tokens, rate_per_s=limit.rate_per_s, now_ms=now_ms))
+    soonest = next_token_ms(held.tokens, rate_per_s=limit.rate_per_s, now_ms=now_ms, updated_ms=held.updated_ms)
+    return RateState(limit, held.tokens, soonest)

@@ -5,18 +5,21 @@ from typing import Final
 import apsw
 
 from store.errors import NotFound
-from store.names import FORGOTTEN_AFTER_MS, sysid_of
+from store.names import FORGOTTEN_AFTER_MS, NEWEST_DAEMONS, sysid_of
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.writer import Tx
 from store.sqlite.records.import_note import refuse_half_a_store
 from store.values.records import Daemon
 
 _COLUMNS: Final = "sysid, reserved, until, info, paused"
+_LAST: Final = "SELECT seq FROM sqlite_sequence WHERE name = 'daemons'"
+FORGOTTEN: Final = f"until < ? AND number <= ({_LAST}) - {NEWEST_DAEMONS}"
+"""Which records say nothing any more, with now - FORGOTTEN_AFTER_MS."""
 
 
 def reserve_sysid(tx: Tx, info: str, lease_ms: int, now_ms: int) -> Daemon:
     refuse_half_a_store(tx.conn)
-    tx.conn.execute("DELETE FROM daemons WHERE until < ?", (now_ms - FORGOTTEN_AFTER_MS,))
+    tx.conn.execute(f"DELETE FROM daemons WHERE {FORGOTTEN}", (now_ms - FORGOTTEN_AFTER_MS,))
     sql = "INSERT INTO daemons (sysid, reserved, until, info) VALUES ('', ?, ?, ?)"
     tx.conn.execute(sql, (now_ms, now_ms + lease_ms, info))
     number = tx.conn.last_insert_rowid()
@@ -47,7 +50,7 @@ def forget_daemons(tx: Tx, skip: int) -> int:
 
 def last_sysid(conn: apsw.Connection) -> int:
     """The number of the last sysid given, which SQLite keeps for AUTOINCREMENT; 0 if there was none."""
-    return conn.execute("SELECT seq FROM sqlite_sequence WHERE name = 'daemons'").get or 0
+    return conn.execute(_LAST).get or 0
 
 
 def raise_sysids(tx: Tx, number: int) -> None:

@@ -11,6 +11,7 @@ from store.sqlite.file.schema import QUEUED, State
 from store.sqlite.file.totals import expire_totals
 from store.sqlite.file.writer import Tx
 from store.sqlite.records.contents import content_bytes
+from store.sqlite.records.daemons import FORGOTTEN
 from store.values.histogram import Histogram
 from store.values.jobs import WaitingType
 from store.values.scoreboard import (
@@ -172,7 +173,7 @@ def expire_records(tx: Tx, now_ms: int, audit_before_ms: int, limit: int) -> int
         ("failures", "last < ?", "type, fingerprint", (now_ms - FAILURES_KEPT_MS,)),
         ("audit", "at < ?", "n", (audit_before_ms,)),
         ("once", "expires <= ?", "tenant, key", (now_ms,)),
-        ("daemons", "until < ?", "number", (now_ms - FORGOTTEN_AFTER_MS,)),
+        ("daemons", FORGOTTEN, "number", (now_ms - FORGOTTEN_AFTER_MS,)),
     ]
     for table, condition, key, values in in_turn:
         found = f"SELECT {key} FROM {table} WHERE {condition} LIMIT ?"

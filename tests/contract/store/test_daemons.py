@@ -7,7 +7,7 @@ import pytest
 
 from store.base import Store
 from store.errors import InvalidValue, NotFound
-from store.names import FORGOTTEN_AFTER_MS
+from store.names import FORGOTTEN_AFTER_MS, NEWEST_DAEMONS
 from store.url import open_store
 from tests.support.jobs import T0
 
@@ -51,20 +51,30 @@ async def test_a_sysid_lapses_when_it_is_not_renewed(store: Store) -> None:
     assert await store.list_daemons(now_ms=T0 + 150) == [back]
 
 
-async def test_a_daemon_that_never_came_back_is_forgotten(store: Store) -> None:
+@pytest.mark.parametrize("way", ["upkeep", "a new daemon"])
+async def test_a_daemon_that_never_came_back_is_forgotten(store: Store, way: str) -> None:
     gone = await store.reserve_sysid(info="", lease_ms=100, now_ms=T0)
+    lives = await store.reserve_sysid(info="", lease_ms=200, now_ms=T0)
+    newer = [await store.reserve_sysid(info="", lease_ms=100, now_ms=T0) for _ in range(NEWEST_DAEMONS)]
     later_ms = T0 + 101 + FORGOTTEN_AFTER_MS
+    if way == "upkeep":
+        await store.expire_records(now_ms=later_ms, audit_before_ms=0)
+    else:
+        await store.reserve_sysid(info="", lease_ms=100, now_ms=later_ms)
+    with pytest.raises(NotFound):
+        await store.renew_sysid(gone.sysid, info="", lease_ms=100, now_ms=later_ms)
+    for one in (lives, newer[-1]):
+        await store.renew_sysid(one.sysid, info="", lease_ms=100, now_ms=later_ms)
+
+
+async def test_a_clock_that_is_a_month_ahead_makes_nobody_forget_who_lives(store: Store) -> None:
+    here = await store.reserve_sysid(info="", lease_ms=100, now_ms=T0)
+    there = await store.reserve_sysid(info="", lease_ms=100, now_ms=T0)
+    later_ms = T0 + 101 + 12 * FORGOTTEN_AFTER_MS
     await store.expire_records(now_ms=later_ms, audit_before_ms=0)
-    with pytest.raises(NotFound):
-        await store.renew_sysid(gone.sysid, info="", lease_ms=100, now_ms=later_ms)
-
-
-async def test_a_new_daemon_makes_others_forget_those_that_never_came_back(store: Store) -> None:
-    gone = await store.reserve_sysid(info="", lease_ms=100, now_ms=T0)
-    later_ms = T0 + 101 + FORGOTTEN_AFTER_MS
     await store.reserve_sysid(info="", lease_ms=100, now_ms=later_ms)
-    with pytest.raises(NotFound):
-        await store.renew_sysid(gone.sysid, info="", lease_ms=100, now_ms=later_ms)
+    assert (await store.renew_sysid(here.sysid, info="", lease_ms=100, now_ms=later_ms)).until_ms == later_ms + 100
+    assert (await store.renew_sysid(there.sysid, info="", lease_ms=100, now_ms=T0)).until_ms == T0 + 100
 
 
 async def test_a_daemon_learns_that_it_is_paused(store: Store) -> None:

@@ -112,3 +112,24 @@ async def test_malformed_renewals_are_refused(store: Store) -> None:
         await store.renew_locks(OWNER, [], lease_ms=0, now_ms=T0)
     with pytest.raises(InvalidValue):
         await store.renew_locks("NOT A SYSID", [], lease_ms=1, now_ms=T0)
+
+
+async def test_a_lease_that_was_taken_while_the_clock_was_ahead_lasts_as_long_as_it_would_from_now(
+    store: Store,
+) -> None:
+    ahead = T0 + 3_600_000
+    await store.add_jobs(new_jobs(1), now_ms=T0)
+    held = await claim_one(store, now_ms=ahead)
+    assert await store.expire_locks(now_ms=T0) == 0
+    assert await state_of_job(store, held.id, T0 + LEASE_MS - 1) == JobState.RUNNING
+    assert await store.expire_locks(now_ms=T0 + LEASE_MS - 1) == 0, "it is not cut again and again"
+    assert await store.expire_locks(now_ms=T0 + LEASE_MS) == 1
+    assert ids(await claim(store, now_ms=T0 + LEASE_MS, owner="b2")) == [held.id]
+
+
+async def test_a_lease_of_a_clock_that_is_some_seconds_ahead_is_left_alone(store: Store) -> None:
+    await store.add_jobs(new_jobs(1), now_ms=T0)
+    held = await claim_one(store, now_ms=T0 + 30_000)
+    assert await store.expire_locks(now_ms=T0) == 0
+    assert await store.expire_locks(now_ms=T0 + LEASE_MS) == 0
+    assert await state_of_job(store, held.id, T0 + 30_000 + LEASE_MS - 1) == JobState.RUNNING

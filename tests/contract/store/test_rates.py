@@ -86,3 +86,23 @@ async def test_a_token_is_not_taken_for_a_job_that_is_not_claimed(store: Store) 
 async def test_malformed_limits_are_refused(store: Store, changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidValue):
         await store.set_rate_domain(LIMIT._replace(**changes), now_ms=T0)
+
+
+@pytest.mark.parametrize("name", ["api", "a*"])
+async def test_a_domain_that_a_clock_ahead_has_used_waits_as_it_says_until_its_limit_is_set_again(
+    store: Store, name: str
+) -> None:
+    ahead_ms = T0 + 3_600_000
+    limit = RateDomain(TENANT, name, rate_per_s=2.0, burst=1)
+    await store.set_rate_domain(limit, now_ms=T0)
+    await store.add_jobs(new_jobs(5, domain="api"), now_ms=T0)
+    assert len(await claim(store, now_ms=ahead_ms)) == 1
+    assert await claim(store, now_ms=ahead_ms) == []
+    assert await claim(store, now_ms=T0 + 60_000) == []
+    state = await store.find_rate(TENANT, "api", now_ms=T0 + 60_000)
+    assert state is not None
+    assert state.next_ms == ahead_ms + 500
+    await store.set_rate_domain(limit, now_ms=T0 + 60_000)
+    assert len(await claim(store, now_ms=T0 + 60_500)) == 1
+    assert await claim(store, now_ms=T0 + 60_600) == []
+    assert len(await claim(store, now_ms=T0 + 61_000)) == 1

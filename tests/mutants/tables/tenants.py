@@ -24,7 +24,7 @@ hearing = in_file("functory/daemon/hearing.py", UNHEARD)
 handler_cache = in_file("functory/execution/handler_cache.py", "tests/unit/functory/test_handler_cache.py")
 
 MUTANTS: list[Mutant] = [
-    former("a new tenant gets lines of the old one", "time_ms < created_ms.get(", "time_ms < 0 * created_ms.get("),
+    former("a new tenant gets lines of the old one", "time_ms < since.get(", "time_ms < 0 * since.get("),
     outbox("a new tenant gets what a job of the old one asked for", "() if job.id in gone else wishes", "wishes"),
     tenants("a new tenant gets what was left under its name", "if (await _delete(", "if False and (await _delete("),
     tenants("a name that is taken loses what it has", "only_leftovers=only_leftovers,", "only_leftovers=False,"),

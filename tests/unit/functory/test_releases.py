@@ -1,5 +1,6 @@
 """What becomes of jobs that stopped together: each has its own ending, whatever the others of its batch did."""
 
+from datetime import UTC, datetime
 from itertools import count, permutations
 from typing import Any
 
@@ -20,6 +21,11 @@ POLICY = RetryPolicy(max_attempts=3)
 WINDOW_MS = int(POLICY.window_s * 1000)
 ROLL = 0.5
 VERSION = 7
+STUCK = (
+    "the job does not repeat any more: 'FINISHED, START OF DAY' does not lead forward from"
+    f" {datetime.fromtimestamp(T0 // 1000, UTC):%Y-%m-%d %H:%M:%S} UTC:"
+    " put an advance such as +1 DAY in it, before START OF or WEEKDAY"
+)
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], Any, dict[str, Any]]] = {
     # of the job, of its stop, what it is released as, of the outcome
@@ -85,6 +91,30 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], Any, dict[str, Any]]] = {
         },
     ),
     "repeats": ({"repeat": "finished, +1 hour"}, {}, Rearm, {}),
+    "stuck": (
+        {"repeat": "finished, start of day"},
+        {"result": b"r"},
+        Archive,
+        {
+            "code": Code.FAILED,
+            "exitcode": 400,
+            "result": STUCK.encode(),
+            "message": STUCK[:200],
+            "fingerprint": fingerprint(400, STUCK),
+        },
+    ),
+    "failed and stuck": (
+        {"repeat": "finished, start of day"},
+        {"code": "failed", "exitcode": 404, "result": b"no such invoice"},
+        Archive,
+        {
+            "code": Code.FAILED,
+            "exitcode": 404,
+            "result": b"no such invoice",
+            "message": "no such invoice",
+            "fingerprint": fingerprint(404, "no such invoice"),
+        },
+    ),
     "created long before it was due": (
         {"create_ms": T0 - 10 * WINDOW_MS},
         {"code": "retry", "exitcode": 100},

@@ -5,7 +5,17 @@ from datetime import UTC, datetime
 import pytest
 
 from scheduler.errors import InvalidRepeat, RepeatOutOfRange, RepeatStuck
-from scheduler.repeat import Base, Repeat, Shift, StartOf, Weekday, apply_modifiers, next_run_ms, parse_modifiers
+from scheduler.repeat import (
+    Base,
+    Repeat,
+    Shift,
+    StartOf,
+    Weekday,
+    apply_modifiers,
+    check_repeat,
+    next_run_ms,
+    parse_modifiers,
+)
 from scheduler.repeat import parse_repeat as parse
 
 
@@ -94,6 +104,19 @@ def test_what_is_not_in_the_syntax_is_refused_with_what_is(text: str, says: str)
 def test_a_pattern_that_does_not_advance_is_refused(text: str) -> None:
     with pytest.raises(RepeatStuck, match="2026-11-14 12:00:00 UTC"):
         after(text, "2026-11-14 12:00:00")
+
+
+@pytest.mark.parametrize(
+    "text", ["FINISHED, START OF DAY, +23 HOURS", "SCHEDULED, WEEKDAY 1", "STARTED, +1 YEAR, -366 DAYS"]
+)
+def test_a_pattern_that_advances_once_and_never_again_is_refused_from_the_start(text: str) -> None:
+    with pytest.raises(RepeatStuck):
+        check_repeat(parse(text), ms("2027-06-15 12:00:00"))
+
+
+@pytest.mark.parametrize("text", ["hourly", "scheduled, +1 month, start of month", "finished, +1 day, weekday 1"])
+def test_a_pattern_that_advances_is_accepted(text: str) -> None:
+    check_repeat(parse(text), ms("2027-06-15 12:00:00"))
 
 
 @pytest.mark.parametrize("text", ["FINISHED, +999999999 YEARS", "FINISHED, +999999999 DAYS", "FINISHED, -90000 MONTHS"])

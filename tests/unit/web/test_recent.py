@@ -38,6 +38,21 @@ async def test_what_is_kept_is_what_would_be_read_and_old_minutes_are_read_once(
         assert newest < 5 * 60_000, "not the whole hour again"
 
 
+async def test_after_the_clock_was_set_back_the_hour_has_what_ended_in_it(tmp_path: Path) -> None:
+    async with open_site(tmp_path) as site:
+        recent = Recent(site.service)
+        await site.add("a")
+        await site.run(1, Code.OK)
+        site.clock.advance(2 * 3600)
+        await recent.snapshot(ACME)
+        await recent.hours(ACME, ["acme-thumb"])
+        site.clock.advance(60 - 2 * 3600)
+        minutes = (await recent.snapshot(ACME)).minutes
+        hour = (await recent.hours(ACME, ["acme-thumb"]))["acme-thumb"]
+        assert hour.total.ok == 1
+        assert sum(it.ok for it in minutes.values()) == 1
+
+
 async def test_counts_are_those_of_the_last_minutes_at_every_moment(tmp_path: Path) -> None:
     ok, every = frozenset({Code.OK}), frozenset(Code)
     async with open_site(tmp_path) as site:
