@@ -183,7 +183,7 @@ def _stuck(outcome: Outcome, error: SchedulerError) -> Outcome:
         exitcode=_INVALID,
         result=text.encode(),
         fingerprint=fingerprint(_INVALID, text),
-        message=_message(text),
+        message=one_line(text),
     )
 
 
