@@ -10,7 +10,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
-Key = tuple[str, str]  # tenant, handler version
+Key = tuple[str, str, int]  # tenant, handler version, incarnation of the tenant
 
 
 class CompiledModules:

@@ -116,7 +116,8 @@ class Pool(Generic[C]):
         self._retired: set[_Seat[C]] = set()
         """Of those in use, the ones that nobody is to get any more."""
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], ContextKey] = {}
+        """In the background, with the key of the context that each is about."""
         self._memory = MemoryShares(settings.max_memory_bytes)
         self._idle_bytes = 0  # at the last look
         self._burnt: Callable[[str, float], None] | None = None
@@ -192,7 +193,7 @@ class Pool(Generic[C]):
                 self._remove_idle(seat)
                 self._end(seat)
         await self._watch()
-        await self._settle()
+        await self._settle(lambda _: True)
 
     async def retire(self, matches: Callable[[ContextKey], bool]) -> None:
         """End the contexts whose key matches: idle ones now, those in use when they come back."""
@@ -200,7 +201,7 @@ class Pool(Generic[C]):
         for seat in [seat for seat in self._all_idle() if matches(seat.key)]:
             self._remove_idle(seat)
             self._end(seat)
-        await self._settle()
+        await self._settle(matches)
 
     async def end(self, matches: Callable[[ContextKey], bool]) -> None:
         """As `retire`, and what runs in those in use is broken off."""
@@ -210,6 +211,8 @@ class Pool(Generic[C]):
     async def close(self) -> None:
         self._closed = True
         await self.retire(lambda _: True)
+        while self._tasks:
+            await self._settle(lambda _: True)
 
     # Making room
     # ------------------------------------------------------------------------------------------------
@@ -281,7 +284,7 @@ class Pool(Generic[C]):
         seat.meter.rest(seat.used_at, seat.context.cpu_s() if seat.context.is_metered else None)
         self._idle.setdefault(seat.key, []).append(seat)
         if seat.meter.is_memory_due(seat.used_at):
-            self._in_background(self._measure(seat))
+            self._in_background(self._measure(seat), seat.key)
         if (self._waiting and self._seats >= self._settings.max_contexts) or self._lacks_spare_seats():
             self._evict_one()  # somebody waits for a place, and not for this key, or may do so soon
 
@@ -349,7 +352,7 @@ class Pool(Generic[C]):
     def _end(self, seat: _Seat[C]) -> None:
         """Close in the background. Its place is free only when it is gone: the bound is on processes."""
         self._ending += 1
-        self._in_background(self._close(seat))
+        self._in_background(self._close(seat), seat.key)
 
     async def _close(self, seat: _Seat[C]) -> None:
         try:
@@ -358,16 +361,18 @@ class Pool(Generic[C]):
             self._ending -= 1
             self._free_seat()
 
-    def _in_background(self, work: Coroutine[None, None, None]) -> None:
+    def _in_background(self, work: Coroutine[None, None, None], key: ContextKey) -> None:
         task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = key
+        task.add_done_callback(lambda over: self._tasks.pop(over, None))
 
-    async def _settle(self) -> None:
-        while tasks := list(self._tasks):
-            await asyncio.gather(*tasks)
-            # Those that were over already took no turn of the loop, in which they would have gone by themselves.
-            self._tasks.difference_update(tasks)
+    async def _settle(self, matches: Callable[[ContextKey], bool]) -> None:
+        """Wait for what is under way now. More may begin all the time: nobody waits for that, nor for the contexts of
+        others."""
+        tasks = [task for task, key in self._tasks.items() if matches(key)]
+        await asyncio.gather(*tasks)
+        for task in tasks:  # those that were over already took no turn of the loop, in which they would have gone
+            self._tasks.pop(task, None)
 
 
 def _look_at(context: Pooled) -> tuple[float, int]:

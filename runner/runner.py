@@ -144,17 +144,17 @@ class Runner:
         """Keep so much of the memory of contexts free for something else."""
         return self._pool.hold_memory(size_bytes)
 
-    async def check(self, jobtype: str, handler: Handler) -> None:
-        """Parse the handler's texts in a sandbox.
+    async def check(self, jobtype: str, handler: Handler, *, incarnation: int = 0) -> None:
+        """Parse the handler's texts in a sandbox. `incarnation` tells the tenant from others that had its name.
 
         Raises HandlerSyntaxError, or RunnerError when that cannot be done.
         """
         language = LANGUAGES[handler.lang]
         if not language.in_context:
             return
-        code = await self._check(jobtype, handler)
+        code = await self._check(jobtype, handler, incarnation)
         if code:
-            self._modules.put((tenant_of(jobtype), handler.version), code)
+            self._modules.put((tenant_of(jobtype), handler.version, incarnation), code)
 
     async def run_jobs(
         self,
@@ -266,7 +266,7 @@ class Runner:
         key = ContextKey.of(run.tenant, run.handler, run.incarnation, given.stamp)
         if given.stamp:
             await self._pool.retire(lambda other: other.is_outdated_by(key))
-        attachment = await self._attachment(run.jobtype, run.handler)
+        attachment = await self._attachment(run.jobtype, run.handler, run.incarnation)
         start = partial(self._start, run.jobtype, run.handler, language, given)
         async with self._pool.borrow(key, start, self._memory_mb(run.handler) * _MB) as context:
             if not run.may_start():  # to get a context may have taken long
@@ -345,17 +345,17 @@ class Runner:
         """What its contexts get: as it says, but not more than one tenant may have of the whole."""
         return min(handler.memory_mb, max(self._pool.max_context_bytes // _MB, 1))
 
-    async def _attachment(self, jobtype: str, handler: Handler) -> bytes:
+    async def _attachment(self, jobtype: str, handler: Handler, incarnation: int) -> bytes:
         if handler.lang != "wasm":
             return b""
-        key = (tenant_of(jobtype), handler.version)
-        return await self._modules.get(key, lambda: self._check(jobtype, handler))
+        key = (tenant_of(jobtype), handler.version, incarnation)
+        return await self._modules.get(key, lambda: self._check(jobtype, handler, incarnation))
 
-    async def _check(self, jobtype: str, handler: Handler) -> bytes:
+    async def _check(self, jobtype: str, handler: Handler, incarnation: int) -> bytes:
         """In a context of its own, which takes a seat like any other."""
         bare = replace(handler, lock=None, hosts=())  # nothing is imported, and nothing called
         start = partial(self._start, jobtype, bare, LANGUAGES[handler.lang])
-        key = ContextKey(tenant_of(jobtype), "check")
+        key = ContextKey(tenant_of(jobtype), "check", incarnation)
         async with self._pool.borrow(key, start, self._memory_mb(handler) * _MB, once=True) as context:
             try:
                 return await context.check(jobtype, handler)

@@ -1,9 +1,6 @@
 """The calls about consumers."""
 
-from http import HTTPStatus
-
 from functory.client.transport import Transport
-from functory.errors import ClientError
 from functory.wire import consumers
 
 
@@ -32,15 +29,10 @@ class ConsumerCalls(Transport):
 
     async def delete_consumer(self, name: str) -> int:
         """Delete a consumer. Returns how many of its jobs were held, and are in the queue now."""
-        freed = 0
-        more = True
-        is_begun = False
-        while more:
-            try:
-                step = await self._call("DELETE", self._path("consumer", name), consumers.ConsumerDeleted)
-            except ClientError as error:
-                if is_begun and error.status == HTTPStatus.NOT_FOUND:
-                    break  # a daemon has done the rest by itself
-                raise
-            freed, more, is_begun = freed + step.freed, step.more, True
+        path = self._path("consumer", name)
+        step = await self._call("DELETE", path, consumers.ConsumerDeleted)
+        freed = step.freed
+        while step.more:  # not the next consumer of the name, if a daemon has done the rest by itself
+            step = await self._call("DELETE", path, consumers.ConsumerDeleted, query={"only_deleting": True})
+            freed += step.freed
         return freed

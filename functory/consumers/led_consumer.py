@@ -146,15 +146,16 @@ class LedConsumer:
 
     async def head(self) -> int:
         """Once for each look, so this is also where everything else is looked after."""
-        await self._retry_blocked()
         await self._tell_again()
         window = self.consumer.window
-        if self._wants_look and window.in_work:
+        has_due = bool(self._blocked.due())  # one that has ended well elsewhere is not to run again
+        if (self._wants_look or has_due) and window.in_work:
             self._wants_look = False
             await self._move(look_from=window.processed)
         elif self._wants_look or self._head - window.started < self.terms.max_processing:
             report = await self._store.look_at_window(self.record.tenant, self.jobtype, after=0, until=0)
             self._head = report.head
+        await self._retry_blocked()
         if window.processed == self._written[0] and encode(self._note) != self._written[2]:
             await self._move()  # nothing else would bring the note to the store
         head = self._head if self._source is None else await self._head_of_source(self._source)

@@ -206,10 +206,16 @@ def _policy(settings: Settings) -> Policy:
     return make_policy(settings.policy, options, random.random)
 
 
+def _admission(shared: Shared, intake: Intake, tenants: TenantBook) -> Admission:
+    admission = Admission(shared.store, shared.journal, shared.clock.now_ms, intake.unstored)
+    tenants.when_gone(admission.forget)
+    return admission
+
+
 def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engine, joining: Joining) -> Parts:
     isolation, languages, runner, egress, vault, packages, tenants, folders = engine
     waiters, policy = Waiters(settings.poll_s), _policy(settings)
-    admission = Admission(shared.store, shared.journal, shared.clock.now_ms, intake.unstored)
+    admission = _admission(shared, intake, tenants)
     outbox = Outbox(shared, intake, admission, tenants.limits_of, runner.flow)
     executor = Executor(shared, runner, policy, outbox, tenants, _executor_settings(settings, languages))
     runner.when_burnt(policy.charge)

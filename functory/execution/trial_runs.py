@@ -49,7 +49,8 @@ class TrialRuns:
         """Those of a tenant wait for each other: a check is short."""
         self._require_isolation()
         async with self._checks.of(tenant_of(jobtype)):
-            await self._runner.check(jobtype, permitted(handler, self._allowance_of(jobtype)))
+            allowance = self._allowance_of(jobtype)
+            await self._runner.check(jobtype, permitted(handler, allowance), incarnation=allowance.incarnation)
 
     async def invoke(self, jobtype: str, handler: Handler, payload: bytes, *, check: bool = False) -> Stopped:
         """Raises Forbidden for a suspended tenant, QuotaExceeded when as much of it runs as may, SecretsLockedError if

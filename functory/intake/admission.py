@@ -80,8 +80,10 @@ class Admission:
         self._max_tenants = max_tenants
         self._seen: dict[str, _Seen] = {}
         self._types: dict[str, _Types] = {}
-        self._looks: OneLook[str, _Seen] = OneLook()
-        self._looks_at_types: OneLook[str, _Types] = OneLook()
+        self._forgotten = 0
+        """How often tenants were forgotten: nobody gets or keeps the answer of a look of before that."""
+        self._looks: OneLook[tuple[str, int], _Seen] = OneLook()
+        self._looks_at_types: OneLook[tuple[str, int], _Types] = OneLook()
 
     @property
     def max_jobs_at_once(self) -> int:
@@ -93,6 +95,12 @@ class Admission:
         LimitExceeded."""
         self._journal.check(jobtype, payloads)
 
+    def forget(self, tenant: str) -> None:
+        """The tenant is gone: one that gets its name has none of its jobs and types."""
+        self._forgotten += 1
+        self._seen.pop(tenant, None)
+        self._types.pop(tenant, None)
+
     async def take(self, tenant: str, limits: TenantLimits, *, jobs: int, size_bytes: int) -> None:
         """Count what is about to be stored. Raises QuotaExceeded when it does not fit; then nothing is counted."""
         if limits.max_jobs is None and limits.max_bytes is None:
@@ -100,7 +108,7 @@ class Admission:
         seen = self._seen.get(tenant)
         if seen is None or abs(self._now_ms() - seen.asked_ms) >= self._usage_life_ms:
             # All that ask at once get the same object, and count on it one after the other.
-            seen = await self._looks.ask(tenant, lambda: self._look(tenant))
+            seen = await self._looks.ask((tenant, self._forgotten), lambda: self._look(tenant))
         _check("jobs", seen.jobs + jobs, limits.max_jobs)
         _check("bytes", seen.size_bytes + size_bytes, limits.max_bytes)
         seen.jobs += jobs
@@ -123,21 +131,25 @@ class Admission:
         limit = MAX_TYPES if limits.max_types is None else limits.max_types
         known, now_ms = self._types.get(tenant), self._now_ms()
         if known is None or (len(known.names) + len(new) > limit and abs(now_ms - known.asked_ms) >= _TYPES_LIFE_MS):
-            known = await self._looks_at_types.ask(tenant, lambda: self._look_at_types(tenant, now_ms))
+            about = (tenant, self._forgotten)
+            known = await self._looks_at_types.ask(about, lambda: self._look_at_types(tenant, now_ms))
         wanted = known.names.union(jobtypes)  # all of them: a look may have found that one has no jobs any more
         if len(wanted) > len(known.names):
             _check("types", len(wanted), limit)
             known.names |= wanted
 
     async def _look_at_types(self, tenant: str, now_ms: int) -> _Types:
+        forgotten = self._forgotten
         try:
             rows = await self._store.get_counters(tenant, now_ms=now_ms)
         except StoreUnavailable:
             return self._types.get(tenant) or _Types(now_ms, set())
         live = {row.jobtype for row in rows if row.waiting + row.deferred + row.running + row.blocked}
-        if tenant not in self._types and len(self._types) >= self._max_tenants:
-            del self._types[next(iter(self._types))]
-        known = self._types[tenant] = _Types(now_ms, live)
+        known = _Types(now_ms, live)
+        if self._forgotten == forgotten:
+            if tenant not in self._types and len(self._types) >= self._max_tenants:
+                del self._types[next(iter(self._types))]
+            self._types[tenant] = known
         return known
 
     async def take_result(self, tenant: str, limits: TenantLimits, size_bytes: int) -> None:
@@ -150,15 +162,17 @@ class Admission:
         await self.take(tenant, TenantLimits(max_bytes=limits.max_bytes), jobs=0, size_bytes=size_bytes)
 
     async def _look(self, tenant: str) -> _Seen:
-        now_ms = self._now_ms()
+        now_ms, forgotten = self._now_ms(), self._forgotten
         before = self._seen.get(tenant)
         try:
             usage, unstored = await self._read_usage(tenant)
         except StoreUnavailable:
             return before or _Seen(now_ms, _NOTHING, self._unstored(tenant))
-        if tenant not in self._seen and len(self._seen) >= self._max_tenants:
-            del self._seen[next(iter(self._seen))]
-        self._seen[tenant] = seen = _Seen(now_ms, usage, unstored)
+        seen = _Seen(now_ms, usage, unstored)
+        if self._forgotten == forgotten:
+            if tenant not in self._seen and len(self._seen) >= self._max_tenants:
+                del self._seen[next(iter(self._seen))]
+            self._seen[tenant] = seen
         return seen
 
     async def _read_usage(self, tenant: str) -> tuple[Usage, Weight]:

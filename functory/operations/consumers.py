@@ -121,10 +121,20 @@ async def check_consumer(service: Service, tenant: str, name: str) -> str:
     return leader_of(record, service.now_ms())
 
 
-async def delete_consumer(service: Service, who: Principal, name: str) -> tuple[int, bool]:
+async def delete_consumer(
+    service: Service, who: Principal, name: str, *, only_deleting: bool = False
+) -> tuple[int, bool]:
     """Jobs that it held enter the queue, and stay numbered. Returns how many, and whether there are more: repeat it
-    then. Raises NotFound."""
-    freed, more = await service.store.end_consumer(who.tenant, name, now_ms=service.now_ms())
+    then, with only_deleting. That goes on with a deletion that has begun. If it is over by now there may be another
+    consumer of the name, which is left alone. Raises NotFound, but not with only_deleting."""
+    try:
+        freed, more = await service.store.end_consumer(
+            who.tenant, name, now_ms=service.now_ms(), only_ending=only_deleting
+        )
+    except NotFound:
+        if only_deleting:
+            return 0, False
+        raise
     try:
         for _ in range(_STEPS_PER_CALL - 1 if more else 0):
             report = await service.store.end_consumer(who.tenant, name, now_ms=service.now_ms(), only_ending=True)

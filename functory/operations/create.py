@@ -32,17 +32,18 @@ async def create_jobs(
     Conflict (a parent, a unique name, a job that repeats in a type with a consumer). Then none was created.
     """
     _check(service, who.tenant, jobs)
-    repeating = {jobtype_of(who.tenant, type_name) for type_name, job in jobs if job.options.repeat}
-    await refuse_repeat(service, who.tenant, repeating)
     fingerprint = Fingerprint(content, content)
     ids = mine = service.journal.take_ids(len(jobs))
     if key is None:
-        await _take_quota(service, who, jobs)
+        await _admit(service, who, jobs)
     else:
         check_key(job for _, job in jobs)
-        ids = await bind_key(service, who.tenant, key, fingerprint, mine, lambda: _take_quota(service, who, jobs))
-        if ids is not mine and await were_added(service, who.tenant, ids):
-            return ids
+        ids = await bind_key(service, who.tenant, key, fingerprint, mine, lambda: _admit(service, who, jobs))
+        if ids is not mine:
+            if await were_added(service, who.tenant, ids):
+                return ids
+            if not await service.store.get_states(who.tenant, ids[:1], now_ms=service.now_ms()):
+                await _refuse_repeat(service, who.tenant, jobs)
     await service.intake.flush(who.tenant)
     creations = [
         Creation(stored_job(service, jobtype_of(who.tenant, type_name), job, job_id), job.keeps)
@@ -75,8 +76,10 @@ def _check(service: Service, tenant: str, jobs: Sequence[TypedSubmission]) -> No
         check_submissions(service, jobtype_of(tenant, type_name), some)
 
 
-async def _take_quota(service: Service, who: Principal, jobs: Sequence[TypedSubmission]) -> None:
-    """Room for all of them at once. Raises QuotaExceeded, and has taken none then."""
+async def _admit(service: Service, who: Principal, jobs: Sequence[TypedSubmission]) -> None:
+    """Whether they may come in, and room for all of them at once. Raises Conflict, and QuotaExceeded: none of it is
+    taken then."""
+    await _refuse_repeat(service, who.tenant, jobs)
     size_bytes = sum(len(job.payload) for _, job in jobs)
     await service.admission.take(who.tenant, who.limits, jobs=len(jobs), size_bytes=size_bytes)
     try:
@@ -85,3 +88,7 @@ async def _take_quota(service: Service, who: Principal, jobs: Sequence[TypedSubm
     except QuotaExceeded:
         await service.admission.take(who.tenant, who.limits, jobs=-len(jobs), size_bytes=-size_bytes)
         raise
+
+
+async def _refuse_repeat(service: Service, tenant: str, jobs: Sequence[TypedSubmission]) -> None:
+    await refuse_repeat(service, tenant, {jobtype_of(tenant, name) for name, job in jobs if job.options.repeat})

@@ -120,12 +120,14 @@ async def submit_once(
     check_submissions(service, jobtype, jobs)
     check_key(jobs)
     await _let_others(jobs)
-    await refuse_repeat(service, who.tenant, {jobtype for job in jobs if job.options.repeat})
     mine = service.journal.take_ids(len(jobs))
     size_bytes = sum(len(job.payload) for job in jobs)
-    ids = await bind_key(
-        service, who.tenant, key, fingerprint, mine, lambda: _take_quota(service, who, jobtype, len(jobs), size_bytes)
-    )
+
+    async def admit() -> None:
+        await refuse_repeat(service, who.tenant, {jobtype for job in jobs if job.options.repeat})
+        await _take_quota(service, who, jobtype, len(jobs), size_bytes)
+
+    ids = await bind_key(service, who.tenant, key, fingerprint, mine, admit)
     if ids is mine:
         async with freed_if_refused(service, who.tenant, key, fingerprint, mine):
             await _add_children(service, jobtype, jobs, mine)
@@ -225,13 +227,15 @@ async def _write(service: Service, jobtype: str, lines: list[bytes], options: Jo
 async def _missing(
     service: Service, who: Principal, jobtype: str, jobs: Sequence[Submission], ids: Sequence[str]
 ) -> list[int]:
-    """Which jobs of a repeated request are not in the store: they are admitted as new ones. Raises QuotaExceeded."""
+    """Which jobs of a repeated request are not in the store: they are admitted as new ones. Raises Conflict,
+    QuotaExceeded."""
     there: set[str] = set()
     for start in range(0, len(ids), MAX_BATCH):
         some = ids[start : start + MAX_BATCH]
         there |= (await service.store.get_states(who.tenant, some, now_ms=service.now_ms())).keys()
     missing = [number for number, job_id in enumerate(ids) if job_id not in there]
     if missing:
+        await refuse_repeat(service, who.tenant, {jobtype for number in missing if jobs[number].options.repeat})
         await _take_quota(service, who, jobtype, len(missing), sum(len(jobs[number].payload) for number in missing))
     return missing
 

@@ -111,8 +111,14 @@ class ConsumerChecked(Answer):
     leader: str | None
 
 
+class ConsumerDeleteQuery(Request):
+    """`only_deleting`: go on with a deletion that has begun. A consumer that nobody deletes is left alone."""
+
+    only_deleting: bool = False
+
+
 class ConsumerDeleted(Answer):
-    """Jobs that the consumer held are in the queue now. more: repeat the call."""
+    """Jobs that the consumer held are in the queue now. Call again while `more`, with `only_deleting`."""
 
     freed: int
     more: bool

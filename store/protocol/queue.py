@@ -188,7 +188,7 @@ class JobQueue(abc.ABC):
         due since before waiting_before_ms (no handler ever came), and in the queue for as long: a job whose time lay
         back when it was added, or ended a round, waits since then, and one that was given back since its claim.
 
-        A child stays as long as its parent may ask for it: until that is over, or begins its next round if it repeats.
+        A child stays as long as its parent may ask for it: until that is over, or its round if it repeats.
 
         At most limit jobs in one step, so that nothing waits for it; call again while more is True. Cost: also on the
         jobs that were due before waiting_before_ms and have not waited for so long, and on children that stay.

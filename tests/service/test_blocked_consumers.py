@@ -12,7 +12,7 @@ from functory.operations.consumers import Standing
 from functory.operations.job_changes import retry_job
 from functory.operations.jobs import cancel_job
 from functory.operations.service import Service
-from store.base import Creation, NewJob
+from store.base import Archive, Code, Creation, NewJob, Outcome
 from store.errors import Conflict
 from tests.service.test_consumers import OK, WHO, add, blocked_by, put, standing_at
 from tests.support.clocks import LeapingClock
@@ -21,6 +21,13 @@ from tests.support.service import register, running_daemon
 
 BAD = "return 400, 'bad'"
 HOUR_MS = 3_600_000
+
+
+class SteadyLeaps(LeapingClock):
+    """As if time had passed."""
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.ahead_ms / 1000
 
 
 def bad_until(flag: Path) -> str:
@@ -187,3 +194,26 @@ async def test_a_source_is_asked_again_after_the_clock_was_set_back(tmp_path: Pa
         body = "import json\nasked = json.loads(payload)\nreturn 3 if asked['ask'] == 'head' else asked['index']"
         await register(daemon, "acme-chain", body, returns="value")
         await standing_at(service, 3)
+
+
+async def test_an_index_that_has_ended_well_elsewhere_does_not_run_again(tmp_path: Path) -> None:
+    clock = SteadyLeaps()
+    settings = {"poll": "1h", "lease": "1h", "retry_base": "60s", "retry_max": "60s"}
+    async with running_daemon(tmp_path, clock=clock, **settings) as daemon:
+        service, store = service_of(daemon), daemon.store
+        await register(daemon, "acme-block", BAD)
+        await put(service)
+        (job_id,) = await add(daemon, [b"a"])
+        await blocked_by(service, "failed")
+        daemon.executor.is_paused = True  # the others are quicker
+        now_ms = clock.now_ms()
+        assert await store.replay_jobs("acme", [job_id], dt_ms=now_ms, now_ms=now_ms)
+        (job,) = await store.claim_jobs("acme-block", 1, owner="other", lease_ms=60_000, now_ms=now_ms)
+        end = Archive(job.id, job.token, Outcome(Code.OK, 200, now_ms, 1, b"there"))
+        await store.release_jobs("other", [end], now_ms=now_ms)
+        clock.ahead_ms = 120_000
+        await consumers.check_consumer(service, "acme", "verify")
+        await standing_at(service, 1)
+        found = await store.get_job("acme", job_id, now_ms=clock.now_ms())
+        assert found is not None
+        assert found.outcome == end.outcome

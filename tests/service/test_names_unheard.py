@@ -16,6 +16,7 @@ from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
 from functory.errors import Unauthorized
 from functory.operations import consumers, workers
+from functory.operations.handlers import put_handler
 from functory.operations.keyring import KeyRing
 from functory.operations.keys import create_key
 from functory.operations.principal import Principal
@@ -23,6 +24,7 @@ from functory.operations.submit import submit_lines
 from functory.operations.tenants import create_tenant, delete_tenant
 from functory.wire.admin import TenantLimits
 from functory.workers.values import Order, Worker
+from runner.context import ProcessContext
 from store.base import NewJob, Tenant
 from tests.service.test_consumers import WHO, put
 from tests.support.service import ended, register, running_daemon, until
@@ -309,3 +311,21 @@ async def test_keys_of_the_old_one_end_when_the_new_one_is_met(tmp_path: Path, u
             await keys.admit(old)
         with pytest.raises(Unauthorized):
             await keys.confirm(who)
+
+
+async def test_a_check_of_the_new_one_does_not_end_with_the_old_one(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_pair(tmp_path, url) as pair:
+        check = ProcessContext.check
+
+        async def check_late(context: ProcessContext, *given: Any) -> bytes:
+            await pair.here.executor.refresh_tenants()  # as upkeep does
+            return await check(context, *given)
+
+        await pair.make("return 'old'")
+        await pair.sign_in()
+        await pair.make("return 'new'")
+        who = await pair.sign_in()
+        monkeypatch.setattr(ProcessContext, "check", check_late)
+        await put_handler(service_of(pair.here), who, "x", {"lang": "python", "body": "return 'newer'"})

@@ -1,5 +1,6 @@
 """A tenant that is deleted, and another that gets its name: the new one has nothing of the old."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,9 @@ import pytest
 
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
+from functory.errors import QuotaExceeded
+from functory.operations.principal import Principal
+from functory.operations.submit import submit_lines
 from functory.operations.tenants import create_tenant, delete_tenant
 from functory.wire.admin import TenantLimits
 from store.base import Tenant
@@ -41,8 +45,8 @@ class AwayAtTimes:
         return answer
 
 
-async def create(daemon: Daemon) -> None:
-    await create_tenant(service_of(daemon), "test", "acme", 1, TenantLimits())
+async def create(daemon: Daemon, limits: TenantLimits | None = None) -> None:
+    await create_tenant(service_of(daemon), "test", "acme", 1, limits or TenantLimits())
 
 
 async def delete(daemon: Daemon) -> None:
@@ -73,6 +77,65 @@ async def test_a_name_that_is_taken_keeps_what_it_has(tmp_path: Path, url: str) 
         with pytest.raises(Conflict, match="already taken"):
             await create(daemon)
         assert await count_jobs(daemon) == 1
+
+
+async def test_quotas_begin_anew(tmp_path: Path, url: str) -> None:
+    """What the old one had neither counts for the new one, nor is it let in without counting."""
+    limits = TenantLimits(max_types=2, max_jobs=2)
+    who = Principal("key", "acme", frozenset({"submit"}), limits)
+    async with running_daemon(tmp_path, store=url, poll="1h") as daemon:
+        service = service_of(daemon)
+        service.admission._usage_life_ms = 3_600_000
+        for names, third in ((("a", "b"), "c"), (("c", "a"), "b")):
+            await create(daemon, limits)
+            for name in names:
+                await submit_lines(service, who, name, [b"1"])
+            with pytest.raises(QuotaExceeded, match="3 types"):
+                await submit_lines(service, who, third, [b"1"])
+            with pytest.raises(QuotaExceeded, match="3 jobs"):
+                await submit_lines(service, who, "a", [b"1"])
+            await delete(daemon)
+
+
+@pytest.mark.parametrize("verb", ["get_counters", "get_usage"])
+async def test_a_look_at_the_old_one_that_ends_late_does_not_count(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    limits = TenantLimits(max_types=1) if verb == "get_counters" else TenantLimits(max_jobs=1)
+    who = Principal("key", "acme", frozenset({"submit"}), limits)
+    async with running_daemon(tmp_path, store=url, poll="1h") as daemon:
+        service, look = service_of(daemon), getattr(daemon.store, verb)
+        has_looked, go_on = asyncio.Event(), asyncio.Event()
+
+        async def look_late(*given: Any, **named: Any) -> Any:
+            monkeypatch.setattr(daemon.store, verb, look)
+            found = await look(*given, **named)
+            has_looked.set()
+            await go_on.wait()
+            return found
+
+        async def new_is_in() -> bool:
+            return new.done()
+
+        async def nobody_looks() -> bool:
+            return not service.admission._looks.under_way and not service.admission._looks_at_types.under_way
+
+        await create(daemon)
+        await daemon.intake.write("acme-a", [b"1"])
+        await daemon.intake.flush()
+        monkeypatch.setattr(daemon.store, verb, look_late)
+        old = asyncio.create_task(submit_lines(service, who, "a", [b"1"]))
+        await has_looked.wait()
+        old.cancel()  # the look goes on
+        await delete(daemon)
+        await create(daemon, limits)
+        new = asyncio.create_task(submit_lines(service, who, "b", [b"1"]))
+        await until(new_is_in)
+        go_on.set()
+        await until(nobody_looks)
+        await new
+        with pytest.raises(QuotaExceeded, match="2 types" if verb == "get_counters" else "2 jobs"):
+            await submit_lines(service, who, "a" if verb == "get_counters" else "b", [b"1"])
 
 
 async def test_a_deletion_that_another_has_done_leaves_the_next_tenant_alone(

@@ -28,6 +28,11 @@ WAYS: dict[str, Callable[[Service, str], Awaitable[object]]] = {
     "once": lambda service, source: submit_once(service, WHO, source, JOBS, key=source, fingerprint=Fingerprint("f")),
     "several types": lambda service, source: create_jobs(service, WHO, [("other", JOBS[0]), (source, JOBS[1])]),
 }
+KEYED: dict[str, Callable[[Service, str], Awaitable[list[str]]]] = {
+    "submit": lambda service, source: submit_once(service, WHO, source, JOBS, key="k", fingerprint="f"),
+    "create": lambda service, source: create_jobs(service, WHO, [(source, JOBS[1])], key="k", fingerprint="f"),
+}
+"""By the module of the operation."""
 PULLED = "import json\nasked = json.loads(payload)\nreturn 8 if asked['ask'] == 'head' else {'index': asked['index']}"
 
 
@@ -45,6 +50,24 @@ async def test_a_job_of_a_consumed_type_cannot_repeat(tmp_path: Path, way: str) 
             await WAYS[way](service, "block")
         assert await head_of(daemon) == 0, "nothing was added"
         await WAYS[way](service, "free")
+
+
+@pytest.mark.parametrize("way", KEYED)
+@pytest.mark.parametrize("is_noted", [True, False], ids=["noted", "not noted"])
+async def test_a_request_that_is_repeated_gets_its_ids_although_there_is_a_consumer_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, is_noted: bool
+) -> None:
+    async def note_none(*_: object) -> None:
+        """As if the first request had been interrupted."""
+
+    async with running_daemon(tmp_path) as daemon:
+        service = service_of(daemon)
+        with monkeypatch.context() as patched:
+            if not is_noted:
+                patched.setattr(f"functory.operations.{way}.note_added", note_none)
+            ids = await KEYED[way](service, "block")
+        await put(service)
+        assert await KEYED[way](service, "block") == ids
 
 
 async def test_jobs_that_are_posted_to_a_pulled_type_may_repeat(tmp_path: Path) -> None:

@@ -179,7 +179,8 @@ async def test_a_deletion_that_a_daemon_has_finished_by_itself_is_done(
     await site.intake.flush()
     end_consumer = site.store.end_consumer
 
-    async def end_slowly(tenant: str, name: str, *, now_ms: int) -> EndReport:
+    async def end_slowly(tenant: str, name: str, *, now_ms: int, only_ending: bool = False) -> EndReport:
+        assert not only_ending
         monkeypatch.setattr(site.store, "end_consumer", end_consumer)
         report = await end_consumer(tenant, name, now_ms=now_ms, limit=1)
         assert not (await end_consumer(tenant, name, now_ms=now_ms, only_ending=True)).more
@@ -189,6 +190,30 @@ async def test_a_deletion_that_a_daemon_has_finished_by_itself_is_done(
     monkeypatch.setattr(consumers, "_STEPS_PER_CALL", 1)
     await terminal.run("consumer", "rm", "verify")
     assert "verify" in await terminal.run("consumer", "rm", "verify", status=4)
+
+
+async def test_a_deletion_leaves_the_next_consumer_of_the_name_alone(
+    site: Site, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(site)
+    await site.add(*"ab", path="/acme/job/block/add")
+    await site.intake.flush()
+    end_consumer = site.store.end_consumer
+
+    async def end_slowly(tenant: str, name: str, *, now_ms: int, only_ending: bool = False) -> EndReport:
+        monkeypatch.setattr(site.store, "end_consumer", end_consumer)
+        report = await end_consumer(tenant, name, now_ms=now_ms, limit=1, only_ending=only_ending)
+        await end_consumer(tenant, name, now_ms=now_ms, only_ending=True)  # a daemon does the rest by itself
+        await put(site)
+        return report
+
+    monkeypatch.setattr(site.store, "end_consumer", end_slowly)
+    monkeypatch.setattr(consumers, "_STEPS_PER_CALL", 1)
+    await terminal.run("consumer", "rm", "verify")
+    assert (await site.get(PATH)).status == 200
+    answer = await site.call("DELETE", f"{PATH}?only_deleting=true")
+    assert (answer.status, answer.json) == (200, {"freed": 0, "more": False})
+    assert (await site.get(PATH)).status == 200
 
 
 async def test_a_deletion_that_the_store_interrupts_is_in_the_audit_log(

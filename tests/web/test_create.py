@@ -123,6 +123,16 @@ async def test_too_many_are_told_the_same_however_many_there_are(site: Site, num
     assert f"created together is {number}, over the limit max_created=1000" in answer.json["error"]["message"]
 
 
+async def test_all_of_them_may_have_long_options(site: Site) -> None:
+    options = {"note": "y" * 900, "big": 10**29}
+    answer = await create(
+        site, *({"type": "mail", "payload": "x", "options": {**options, "n": n}} for n in range(1000))
+    )
+    assert (answer.status, answer.json["count"]) == (200, 1000)
+    found = await site.get(f"/acme/job/{answer.json['ids'][7]}")
+    assert found.json["options"] == {**options, "n": 7}
+
+
 async def test_the_client_creates_them_too(site: Site) -> None:
     async with Client(site.url, site.keys["acme"], "acme") as client:
         added = await client.create_jobs([{"type": "mail", "payload": "x"}, {"type": "audit", "payload": 1}])

@@ -15,6 +15,7 @@ from functory.wire.consumers import (
     ConsumerChecked,
     ConsumerCreated,
     ConsumerDeleted,
+    ConsumerDeleteQuery,
     ConsumerDetail,
     ConsumerGap,
     ConsumerList,
@@ -85,8 +86,10 @@ async def check_consumer(call: Call) -> ConsumerChecked:
 
 
 @routes.add("DELETE", "/{tenant}/consumer/{consumer}", scope="manage", summary="Delete a consumer; its jobs stay")
-async def delete_consumer(call: Call) -> ConsumerDeleted:
-    return ConsumerDeleted(*await consumers.delete_consumer(call.service, call.principal, _name(call)))
+async def delete_consumer(call: Call, query: ConsumerDeleteQuery) -> ConsumerDeleted:
+    return ConsumerDeleted(
+        *await consumers.delete_consumer(call.service, call.principal, _name(call), only_deleting=query.only_deleting)
+    )
 
 
 _STATES: Final = ("in_work", "done", "failed")

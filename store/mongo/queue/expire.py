@@ -161,7 +161,8 @@ async def _oldest_ended(db: Core, where: Document, states: Sequence[str], before
 
 
 async def _unasked(db: Core, children: Sequence[Document]) -> list[Document]:
-    """Those that no parent asks for any more: it is over, or repeats and is in a later round."""
+    """Those that no parent asks for any more: it is over, or repeats and is in a later round, or waits for
+    it."""
     parents = sorted({child["parent"] for child in children if child.get("parent")})
     if not parents:
         return list(children)

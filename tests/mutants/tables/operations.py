@@ -45,7 +45,7 @@ MUTANTS: list[Mutant] = [
         '""',
         "tests/web/test_packages_elsewhere.py",
     ),
-    create("jobs of several types pass the quota", "        await _take_quota(service, who, jobs)\n", "        pass\n"),
+    create("jobs of several types pass the quota", "        await _admit(service, who, jobs)\n", "        pass\n"),
     create("a key is not bound", "        ids = await bind_key(", "        await bind_key("),
     create(
         "jobs that are gone are created again",

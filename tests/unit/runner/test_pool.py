@@ -172,6 +172,43 @@ async def test_recycling_by_jobs_age_slots_and_health() -> None:
     await bench.pool.close()
 
 
+async def test_who_retires_contexts_waits_for_those_alone() -> None:
+    bench = Bench(max_contexts=2)
+    mine, other = await bench.use("a"), await bench.use("b")
+    mine.gate, other.gate = asyncio.Event(), asyncio.Event()
+    others = asyncio.create_task(bench.pool.retire(lambda key: key.share == "b"))
+    await other.is_closing.wait()
+    await bench.pool.end(lambda key: key.tenant == "nobody")
+    retired = asyncio.create_task(bench.pool.retire(lambda key: key.share == "a"))
+    again = asyncio.create_task(bench.pool.retire(lambda key: key.share == "a"))
+    await mine.is_closing.wait()
+    assert not again.done(), "whoever has asked for it"
+    mine.gate.set()
+    await asyncio.gather(retired, again)
+    assert (mine.closed, other.closed, others.done()) == (True, False, False)
+    other.gate.set()
+    await bench.pool.close()
+    assert bench.alive == 0
+
+
+async def test_the_sweep_does_not_wait_for_what_begins_meanwhile() -> None:
+    bench = Bench(idle_s=30.0)
+    first = await bench.use("a")
+    first.gate = asyncio.Event()
+    bench.now += 40
+    async with bench.pool.borrow(ContextKey("acme", "b"), bench.start(), once=True) as later:
+        later.gate = asyncio.Event()
+        sweep = asyncio.create_task(bench.pool.sweep())
+        await first.is_closing.wait()
+    await later.is_closing.wait()
+    first.gate.set()
+    await sweep
+    assert not later.closed
+    later.gate.set()
+    await bench.pool.close()
+    assert bench.alive == 0
+
+
 async def test_the_sweep_ends_what_nobody_uses() -> None:
     bench = Bench(idle_s=30.0, max_age_s=1000.0)
     await bench.use("a")

@@ -134,11 +134,27 @@ def test_what_is_wrong_in_a_large_text_is_named(kind: Any, body: bytes, field: s
     assert caught.value.detail["field"] == field
 
 
-def test_all_options_of_a_list_are_bounded_together() -> None:
-    one = b'{"type":"a","options":{"a":[%b]}}' % b",".join([b"1e-300"] * 4000)
-    assert len(decode_json(json_decoder(CreateBody), b'{"jobs":[%b]}' % b",".join([one] * 10)).jobs) == 10
-    with pytest.raises(RequestTooLarge, match="options"):
-        decode_json(json_decoder(CreateBody), b'{"jobs":[%b]}' % b",".join([one] * 100))
+@pytest.mark.parametrize(
+    ("values", "most", "too_many"),
+    [
+        ([b"1"] * 4000, 30, 100),
+        ([b"{}"] * 4000, 30, 60),
+        ([b"7" * 4000], 100, 200),
+        ([b"1e-300"], 1000, None),
+        ([b"1e-300"] * 100, 10, 60),
+        ([b" -1.5E+000300"] * 100, 10, 60),
+        ([b'{"a":1e-300}'] * 100, 10, 60),
+        ([b"[1e-300]"] * 100, 10, 60),
+        ([b'"%b"' % (b"y" * 16_000)], 1000, None),
+    ],
+)
+def test_all_options_of_a_list_are_bounded_together(values: list[bytes], most: int, too_many: int | None) -> None:
+    """By what may be dear in them."""
+    one = b'{"type":"a","options":{"a":[%b]}}' % b",".join(values)
+    assert len(decode_json(json_decoder(CreateBody), b'{"jobs":[%b]}' % b",".join([one] * most)).jobs) == most
+    if too_many is not None:
+        with pytest.raises(RequestTooLarge, match="options"):
+            decode_json(json_decoder(CreateBody), b'{"jobs":[%b]}' % b",".join([one] * too_many))
 
 
 def test_a_large_handler_is_what_it_would_be_in_one_step() -> None:
