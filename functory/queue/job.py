@@ -180,12 +180,12 @@ class Job:
                 await self.fail(error)
             case LeaseLost():
                 self.is_over = True
-            case Exception():
-                await self.error("".join(traceback.format_exception(error)))
-            case asyncio.CancelledError() if not _is_being_cancelled():  # the work itself raised it
-                await self.error("".join(traceback.format_exception(error)))
-            case _:  # cancelled, or the program ends
+            case asyncio.CancelledError() if _is_being_cancelled():  # otherwise the work itself raised it
                 await asyncio.shield(self.give_back())
+            case KeyboardInterrupt() | SystemExit() | GeneratorExit():  # the program ends
+                await asyncio.shield(self.give_back())
+            case _:
+                await self.error("".join(traceback.format_exception(error)))
 
     async def _end(
         self, exitcode: int, result: bytes, *, delay_s: float | None = None, carried: bytes | None = None
