@@ -2,7 +2,8 @@
 
 The daemon brings what a queue needs: lines that are durable before `add` returns, lapsed leases that are found,
 retries, quotas. Its journal lies beside the file of the store, in a folder for each process that has the store open; a
-folder whose process is gone is used again, with the lines that are in it.
+folder whose process is gone is used again, with the lines that are in it. Lines in folders that nobody uses again are
+moved into the store by whichever process has it open.
 """
 
 import asyncio
@@ -104,7 +105,7 @@ async def _open_daemon(url: str, folder: Path, settings: Mapping[str, str]) -> D
     chosen = {"role": "api", "min_isolation": "L0", "all_tenants_trusted": "true", "log_jobs": "false", **settings}
     for number in range(_MOST_PROCESSES):
         config = load_config({**chosen, "store": url, "data_dir": str(folder / str(number))}, {})
-        daemon = Daemon(config.settings)
+        daemon = Daemon(config.settings, beside=folder)
         try:
             await daemon.open()
         except JournalLocked:
