@@ -31,6 +31,10 @@ _FAILED: Final = 400
 _RETRY: Final = 100
 _TOO_LARGE: Final = 413
 _ERROR: Final = 500
+_SAY_S: Final = 5.0
+"""For what a job says while it runs: it goes on without an answer."""
+_LEAVE_S: Final = 5.0
+"""For a block that is left by a cancellation: then the lease will lapse."""
 
 
 class Fail(Exception):
@@ -129,11 +133,11 @@ class Job:
     # What it says while it runs
 
     async def progress(self, value: object) -> None:
-        """How far it has come: a number is a percentage. Raises LeaseLost."""
+        """How far it has come: a number is a percentage. If nobody can be told, the log says so. Raises LeaseLost."""
         await self._say(Report(self.delivery, progress=to_json(value, "the progress")))
 
     async def log(self, text: str) -> None:
-        """Lines for its log. Raises LeaseLost."""
+        """Lines for its log. If nobody can be told now, the log of this program says so. Raises LeaseLost."""
         await self._say(Report(self.delivery, log=_words(text)))
 
     def add(self, job_type: str, payload: object, **options: object) -> None:
@@ -153,20 +157,32 @@ class Job:
         """An exception becomes the outcome, and goes no further. What cannot be sent or is not taken is an error, too:
         otherwise nobody would end the job. A cancelled block gives the job back. Raises the error of a server
         that took no end however often it was asked: nothing is recorded then, and somebody should know."""
-        goes_no_further = error is None or isinstance(error, Exception)
+        if error is not None and not isinstance(error, Exception):
+            await self._leave(error)
+            return False
         try:
             try:
                 await self._end_by(error)
-            except (InvalidInput, ClientError) as unsaid:
+            except LeaseLost:
+                raise
+            except Exception as unsaid:
                 if not self.is_over:
                     await self._end_bare(unsaid)
-                elif goes_no_further and is_passing(unsaid):
+                elif is_passing(unsaid):
                     raise
-                else:  # it has failed, or its lease will lapse
+                else:  # it has failed
                     log.warning("queue.refused", extra={"id": self.id, "reason": str(unsaid)})
         except LeaseLost:
             log.warning("queue.lease_lost", extra={"id": self.id})
-        return goes_no_further
+        return True
+
+    async def _leave(self, error: BaseException) -> None:
+        """Whatever becomes of the job, the block is left by the error, and soon."""
+        try:
+            async with asyncio.timeout(_LEAVE_S):
+                await self._end_by(error)
+        except Exception as unsaid:  # noqa: BLE001 (the lease will lapse)
+            log.warning("queue.not_given_back", extra={"id": self.id, "reason": str(unsaid) or "no answer in time"})
 
     async def _end_by(self, error: BaseException | None) -> None:
         if self.is_over or self.is_ending:
@@ -200,31 +216,45 @@ class Job:
             is_taken = verdict.status != INVALID
         except Exception as error:
             is_taken = is_passing(error)
-            if isinstance(error, ClientError) and error.status in (_TOO_LARGE, INVALID):
-                raise InvalidInput(f"job {self.id}: {error}", detail={"status": error.status}) from error
+            self._check_refused(error)
             raise
         finally:
             self.is_ending = False
             self.is_over = is_taken
         self._check(verdict)
 
-    async def _end_bare(self, unsaid: FunctoryError) -> None:
+    async def _end_bare(self, unsaid: Exception) -> None:
         """With what was wrong, and nothing of what it was about. If not even that is taken, the lease will lapse."""
-        is_too_large = unsaid.detail.get("status") == _TOO_LARGE  # and so would the next result be
+        is_ours = isinstance(unsaid, FunctoryError)
+        is_too_large = is_ours and unsaid.detail.get("status") == _TOO_LARGE  # and so would the next result be
+        text = unsaid if is_ours else "".join(traceback.format_exception(unsaid))
         try:
-            await self._end(_TOO_LARGE if is_too_large else _ERROR, _words(unsaid))
+            await self._end(_TOO_LARGE if is_too_large else _ERROR, _words(text))
         finally:
             self.is_over = True
 
     async def _say(self, report: Report) -> None:
         if self.is_over or self.is_ending:
             raise InvalidInput(f"job {self.id} is over")
-        self._check(await self._reporter.report(report))
+        try:
+            async with asyncio.timeout(_SAY_S):
+                verdict = await self._reporter.report(report)
+        except InvalidInput:
+            raise
+        except Exception as error:  # noqa: BLE001 (the work counts, and not what it says of itself)
+            self._check_refused(error)
+            log.warning("queue.not_told", extra={"id": self.id, "reason": str(error) or "no answer in time"})
+        else:
+            self._check(verdict)
 
     def _begin_end(self) -> None:
         if self.is_over or self.is_ending:
             raise InvalidInput(f"job {self.id} is over: it ends once")
         self.is_ending = True
+
+    def _check_refused(self, error: Exception) -> None:
+        if isinstance(error, ClientError) and error.status in (_TOO_LARGE, INVALID):
+            raise InvalidInput(f"job {self.id}: {error}", detail={"status": error.status}) from error
 
     def _check(self, verdict: Verdict) -> None:
         if verdict.answer in (Answer.LATE, Answer.UNKNOWN):
