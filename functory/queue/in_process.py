@@ -48,12 +48,16 @@ class InProcessLink:
     @classmethod
     async def open(cls, url: str, tenant: str, folder: Path | None, settings: Mapping[str, str]) -> "InProcessLink":
         """folder: where its journal lies; beside the store, if that is a file. Raises UnsupportedStore for a URL that
-        is none of a store."""
+        is none of a store, InvalidInput for a name that no tenant can have."""
         await asyncio.to_thread(open_store, url)  # nothing is opened yet: only the URL is read
         daemon = await _open_daemon(url, folder or _beside(url), settings)
         link = cls(daemon, tenant)
-        with suppress(Conflict):  # it is there already
-            await create_tenant(link._service, "in process", tenant, 1, TenantLimits())
+        try:
+            with refusals(), suppress(Conflict):  # it is there already
+                await create_tenant(link._service, "in process", tenant, 1, TenantLimits())
+        except BaseException:
+            await link.close()
+            raise
         return link
 
     async def take(self, wish: Wish) -> Batch:

@@ -225,11 +225,12 @@ class Job:
 
     async def _end_bare(self, unsaid: Exception) -> None:
         """With what was wrong, and nothing of what it was about. If not even that is taken, the lease will lapse."""
-        is_ours = isinstance(unsaid, FunctoryError)
-        is_too_large = is_ours and unsaid.detail.get("status") == _TOO_LARGE  # and so would the next result be
-        text = unsaid if is_ours else "".join(traceback.format_exception(unsaid))
+        exitcode, text = _ERROR, "".join(traceback.format_exception(unsaid))
+        if isinstance(unsaid, FunctoryError):
+            is_too_large = unsaid.detail.get("status") == _TOO_LARGE  # and so would the next result be
+            exitcode, text = _TOO_LARGE if is_too_large else _ERROR, str(unsaid)
         try:
-            await self._end(_TOO_LARGE if is_too_large else _ERROR, _words(text))
+            await self._end(exitcode, _words(text))
         finally:
             self.is_over = True
 

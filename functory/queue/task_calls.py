@@ -22,9 +22,12 @@ def parameters_of(function: Callable[..., Any]) -> int:
     """How many it takes. Raises InvalidInput if it is not one or two."""
     named = inspect.signature(function).parameters.values()
     required = [it for it in named if it.default is it.empty and it.kind is not it.VAR_KEYWORD]
-    if len(required) not in (_PAYLOAD, _PAYLOAD_AND_JOB):
+    is_by_name = any(it.kind is it.KEYWORD_ONLY for it in required)
+    if is_by_name or len(required) not in (_PAYLOAD, _PAYLOAD_AND_JOB):
         name = getattr(function, "__name__", "a task")
-        raise InvalidInput(f"{name} must take one parameter, the payload, or two: the payload and the job")
+        raise InvalidInput(
+            f"{name} must take one parameter, the payload, or two: the payload and the job, both by position"
+        )
     return len(required)
 
 

@@ -96,12 +96,12 @@ class Unspeakable(Fail):
         raise TypeError("no words")
 
 
+MINUTE: Any = timedelta(minutes=1)
+
+
 @pytest.mark.parametrize(
     ("error", "told"),
-    [
-        (Retry("later", delay_s=timedelta(minutes=1)), b"delay_s must be a number of seconds"),
-        (Unspeakable(), b"no words"),
-    ],  # type: ignore[arg-type]
+    [(Retry("later", delay_s=MINUTE), b"delay_s must be a number of seconds"), (Unspeakable(), b"no words")],
 )
 async def test_an_end_that_cannot_be_said_is_an_error_of_its_job(place: Place, error: Exception, told: bytes) -> None:
     async with place.open() as queue:
