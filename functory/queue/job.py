@@ -11,6 +11,7 @@ that the other side does not take is none: the job is still in hand, and its lea
 import asyncio
 import json
 import logging
+import math
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
@@ -58,7 +59,10 @@ class Job:
         self._new_jobs: list[NewJob] = []
         self.lost = asyncio.Event()
         """Set when the lease is lost: somebody else may work on the job by now."""
-        self.until_s = asyncio.get_running_loop().time() + given.lease_s
+        now_s = asyncio.get_running_loop().time()
+        self.last_until_s = math.inf if given.timeout_s is None else now_s + given.timeout_s
+        """When its lease lapses however often it is renewed: its type allows no more."""
+        self.until_s = now_s + given.lease_s
         """When the lease lapses unless it is renewed, by the clock of this program's loop."""
         self.result: object = None
         """What `async with` reports when its block ends well."""
