@@ -206,6 +206,19 @@ def test_a_queue_is_closed_although_its_server_does_not_answer(*, is_hurried: bo
     assert run_in_virtual_time(story()) <= (5 if is_hurried else 60)
 
 
+def test_a_second_stop_hurries_the_queue_of_a_worker() -> None:
+    async def story() -> bool:
+        worker, queue = FunctionWorker(), Queue(Refusing(200, ""))  # type: ignore[arg-type]
+        worker.task("resize")(lambda payload: payload)
+        worker.stop()
+        await worker.run(queue)
+        assert not queue._hurry.is_set()
+        worker.stop()
+        return queue._hurry.is_set()
+
+    assert run_in_virtual_time(story())
+
+
 def test_a_large_end_has_the_time_that_it_takes() -> None:
     class SlowLink:
         async def report(self, reports: list[Report]) -> list[Verdict]:
