@@ -34,7 +34,7 @@ Messages are shown to tenants as they are: they say what was wrong, where, and w
 """
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class FunctoryError(Exception):
@@ -140,6 +140,10 @@ class DaemonFailed(FunctoryError):
 
 class ServerUnreachable(FunctoryError):
     code = "server_unreachable"
+
+
+UNREADABLE: Final = "unreadable"
+"""The word for an answer that is none of the server's own: a proxy's, say."""
 
 
 class ClientError(FunctoryError):

@@ -77,6 +77,7 @@ async def _run(worker: "Worker", arguments: argparse.Namespace, key: str) -> Non
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.stop)
+    os.register_at_fork(after_in_child=_handle_no_signals)
     async with open_queue(
         arguments.url, key=key, tenant=arguments.tenant, name=arguments.name, lease_s=arguments.lease_s
     ) as queue:
@@ -87,3 +88,13 @@ async def _run(worker: "Worker", arguments: argparse.Namespace, key: str) -> Non
             begun=lambda: print(f"Working on {', '.join(worker.types)}.", file=sys.stderr, flush=True),
         )
     print("Stopped.", file=sys.stderr)
+
+
+def _handle_no_signals() -> None:
+    """In a process that a task forks, as `multiprocessing.Pool` does: it shares the socket by which signals wake the
+    loop, so one that is sent to it would stop the worker."""
+    import signal  # noqa: PLC0415
+
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -12,7 +12,7 @@ from aiohttp.payload import Payload
 
 from functory.client.encoding import encode_body, encode_query
 from functory.client.events import EventReader
-from functory.errors import ClientError, InvalidInput, ServerUnreachable
+from functory.errors import UNREADABLE, ClientError, InvalidInput, ServerUnreachable
 from functory.wire.base import ErrorAnswer, check_text
 
 _T = TypeVar("_T")
@@ -172,5 +172,5 @@ def problem(answer: Answer) -> ClientError:
         error = msgspec.json.decode(body, type=ErrorAnswer).error
     except msgspec.MsgspecError:
         message = f"the server answered {status} with something else than its own JSON"
-        return ClientError(status, "unreadable", message, {}, retry_after_s)
+        return ClientError(status, UNREADABLE, message, {}, retry_after_s)
     return ClientError(status, error.code, error.message, error.detail, retry_after_s)

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 from typing import Any
 
 from functory.config import Settings
@@ -34,8 +35,10 @@ log = logging.getLogger("functory.daemon")
 class Daemon:
     """Implements `operations.protocols.Control`."""
 
-    def __init__(self, settings: Settings, *, clock: Clock | None = None) -> None:
+    def __init__(self, settings: Settings, *, clock: Clock | None = None, beside: Path | None = None) -> None:
+        """beside: a folder of data directories of daemons that come and go; lines that one left there are moved."""
         self.settings = settings
+        self._beside = beside
         self.clock: Clock = clock or SystemClock()
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -53,7 +56,7 @@ class Daemon:
             self.handlers, self.trial_runs = parts.handlers, parts.trial_runs
             self.straight, self.workers, self.consumers = parts.straight, parts.workers, parts.consumers
             self.vault, self.packages, self.egress = parts.vault, parts.packages, parts.egress
-            self.left_journals = LeftJournals(self.settings, parts, self.wake)
+            self.left_journals = LeftJournals(self.settings, parts, self.wake, self._beside)
             self.vitals = Vitals(self.settings, parts, lambda: self.left_journals.trouble)
             self.upkeep = Upkeep(self.settings, parts, self.vitals)
             await self.upkeep.measure_disk()

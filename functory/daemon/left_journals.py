@@ -2,7 +2,8 @@
 
 One daemon writes to `journal`, and each of several (`--processes`) to one of its own: `journal-0` and so on. With
 another number of processes, or after a restore, lines that were acknowledged are in a folder that no daemon opens. Here
-a daemon looks for such folders while it serves.
+a daemon looks for such folders while it serves. Daemons inside of programs (functory/queue/in_process.py) have a data
+directory each, beside one another: what one leaves there that was killed is moved, too.
 
 Ensures: a journal that another daemon uses is not touched, because its lock is held or its name is in `other_journals`.
 Lines are moved as the daemon's own are, by the same reader and under the identity of their journal: one that is killed
@@ -35,12 +36,13 @@ _LOOK_EVERY_S: Final = 10.0
 
 
 class LeftJournals:
-    def __init__(self, settings: Settings, parts: Parts, wake: Callable[[], None]) -> None:
-        """wake: called when jobs were added."""
+    def __init__(self, settings: Settings, parts: Parts, wake: Callable[[], None], beside: Path | None = None) -> None:
+        """wake: called when jobs were added. beside: a folder of data directories, ours among them."""
         self._settings = settings
         self._shared = parts.shared
         self._joining = parts.joining
         self._wake = wake
+        self._beside = beside
         self._passed_by = {settings.journal, *settings.other_journals}
         """Names of those that are in use, that this daemon has read to their end, or that are not to be read."""
         self._troubles: dict[str, str] = {}
@@ -59,30 +61,43 @@ class LeftJournals:
 
     async def look(self) -> None:
         """Empty each that is left. Those that could not be emptied are tried again at the next look."""
-        found = await asyncio.to_thread(journals_in, self._settings.data_dir)
-        for gone in self._troubles.keys() - {path.name for path in found}:
+        found = {path.name: path for path in await asyncio.to_thread(journals_in, self._settings.data_dir)}
+        beside = await asyncio.to_thread(self._find_beside)
+        for gone in self._troubles.keys() - found.keys() - beside.keys():
             del self._troubles[gone]
-        for path in found:
-            if path.name in self._passed_by:
-                continue
-            try:
-                await self._empty(path)
-            except JournalLocked:  # somebody uses it, or another daemon is emptying it
-                self._troubles.pop(path.name, None)
-            except (InvalidConfig, JournalError, StoreUnavailable, OSError) as error:
-                self._note(path.name, str(error))
-            except ValueError as error:  # its text may quote a file that is not ours
-                self._note(path.name, f"it cannot be read as a journal ({type(error).__name__})")
-            else:
-                self._troubles.pop(path.name, None)
-                self._passed_by.add(path.name)
+        for name, path in found.items():
+            if name not in self._passed_by and await self._is_emptied(name, path):
+                self._passed_by.add(name)
+        for name, path in beside.items():  # each time: another process may have used it since
+            await self._is_emptied(name, path)
+
+    def _find_beside(self) -> dict[str, Path]:
+        """The journals of the other data directories, by their names with those of the directories."""
+        own = self._settings.data_dir.name
+        others = [] if self._beside is None else sorted(it for it in self._beside.glob("*") if it.name != own)
+        return {f"{other.name}/{path.name}": path for other in others for path in journals_in(other)}
+
+    async def _is_emptied(self, name: str, path: Path) -> bool:
+        """False: somebody uses it, or its lines could not be moved."""
+        try:
+            await self._empty(name, path)
+        except JournalLocked:  # or another daemon is emptying it
+            self._troubles.pop(name, None)
+        except (InvalidConfig, JournalError, StoreUnavailable, OSError) as error:
+            self._note(name, str(error))
+        except ValueError as error:  # its text may quote a file that is not ours
+            self._note(name, f"it cannot be read as a journal ({type(error).__name__})")
+        else:
+            self._troubles.pop(name, None)
+            return True
+        return False
 
     def _note(self, name: str, reason: str) -> None:
         if name not in self._troubles:
             log.error("journal.left_unread", extra={"journal": name, "reason": reason})
         self._troubles[name] = reason
 
-    async def _empty(self, path: Path) -> None:
+    async def _empty(self, name: str, path: Path) -> None:
         identity = await asyncio.to_thread(require_identity, path)
         if identity in await asyncio.to_thread(self._identities_in_use):
             return
@@ -93,7 +108,7 @@ class LeftJournals:
             if position is not None:
                 journal.read_on_from(position)
             if journal.stats().backlog_bytes:
-                await self._read_all(path.name, journal, identity)
+                await self._read_all(name, journal, identity)
 
     def _identities_in_use(self) -> set[str]:
         """Of our own journal, and of those that other daemons are said to use."""

@@ -29,10 +29,12 @@ def check_type(job_type: str) -> None:
         raise InvalidInput(f"{job_type[:80]!r} is not a type: {TYPE_RULE}", detail={"field": "type"})
 
 
-def check_delay(delay_s: float | None) -> None:
+def check_delay(delay_s: object) -> None:
     """Raises InvalidInput."""
     if delay_s is None:
         return
+    if not isinstance(delay_s, int | float):
+        raise InvalidInput(f"delay_s must be a number of seconds, not {delay_s!r}", detail={"field": "delay_s"})
     if not math.isfinite(delay_s):
         raise InvalidInput(f"delay_s must be a finite number, not {delay_s}", detail={"field": "delay_s"})
     if not 0 <= delay_s <= MAX_DELAY_S:

@@ -2,7 +2,8 @@
 
 The daemon brings what a queue needs: lines that are durable before `add` returns, lapsed leases that are found,
 retries, quotas. Its journal lies beside the file of the store, in a folder for each process that has the store open; a
-folder whose process is gone is used again, with the lines that are in it.
+folder whose process is gone is used again, with the lines that are in it. Lines in folders that nobody uses again are
+moved into the store by whichever process has it open.
 """
 
 import asyncio
@@ -47,12 +48,16 @@ class InProcessLink:
     @classmethod
     async def open(cls, url: str, tenant: str, folder: Path | None, settings: Mapping[str, str]) -> "InProcessLink":
         """folder: where its journal lies; beside the store, if that is a file. Raises UnsupportedStore for a URL that
-        is none of a store."""
+        is none of a store, InvalidInput for a name that no tenant can have."""
         await asyncio.to_thread(open_store, url)  # nothing is opened yet: only the URL is read
         daemon = await _open_daemon(url, folder or _beside(url), settings)
         link = cls(daemon, tenant)
-        with suppress(Conflict):  # it is there already
-            await create_tenant(link._service, "in process", tenant, 1, TenantLimits())
+        try:
+            with refusals(), suppress(Conflict):  # it is there already
+                await create_tenant(link._service, "in process", tenant, 1, TenantLimits())
+        except BaseException:
+            await link.close()
+            raise
         return link
 
     async def take(self, wish: Wish) -> Batch:
@@ -104,7 +109,7 @@ async def _open_daemon(url: str, folder: Path, settings: Mapping[str, str]) -> D
     chosen = {"role": "api", "min_isolation": "L0", "all_tenants_trusted": "true", "log_jobs": "false", **settings}
     for number in range(_MOST_PROCESSES):
         config = load_config({**chosen, "store": url, "data_dir": str(folder / str(number))}, {})
-        daemon = Daemon(config.settings)
+        daemon = Daemon(config.settings, beside=folder)
         try:
             await daemon.open()
         except JournalLocked:

@@ -11,6 +11,7 @@ that the other side does not take is none: the job is still in hand, and its lea
 import asyncio
 import json
 import logging
+import math
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
@@ -31,6 +32,10 @@ _FAILED: Final = 400
 _RETRY: Final = 100
 _TOO_LARGE: Final = 413
 _ERROR: Final = 500
+_SAY_S: Final = 5.0
+"""For what a job says while it runs: it goes on without an answer."""
+_LEAVE_S: Final = 5.0
+"""For a block that is left by a cancellation: then the lease will lapse."""
 
 
 class Fail(Exception):
@@ -54,7 +59,10 @@ class Job:
         self._new_jobs: list[NewJob] = []
         self.lost = asyncio.Event()
         """Set when the lease is lost: somebody else may work on the job by now."""
-        self.until_s = asyncio.get_running_loop().time() + given.lease_s
+        now_s = asyncio.get_running_loop().time()
+        self.last_until_s = math.inf if given.timeout_s is None else now_s + given.timeout_s
+        """When its lease lapses however often it is renewed: its type allows no more."""
+        self.until_s = now_s + given.lease_s
         """When the lease lapses unless it is renewed, by the clock of this program's loop."""
         self.result: object = None
         """What `async with` reports when its block ends well."""
@@ -129,11 +137,11 @@ class Job:
     # What it says while it runs
 
     async def progress(self, value: object) -> None:
-        """How far it has come: a number is a percentage. Raises LeaseLost."""
+        """How far it has come: a number is a percentage. If nobody can be told, the log says so. Raises LeaseLost."""
         await self._say(Report(self.delivery, progress=to_json(value, "the progress")))
 
     async def log(self, text: str) -> None:
-        """Lines for its log. Raises LeaseLost."""
+        """Lines for its log. If nobody can be told now, the log of this program says so. Raises LeaseLost."""
         await self._say(Report(self.delivery, log=_words(text)))
 
     def add(self, job_type: str, payload: object, **options: object) -> None:
@@ -153,20 +161,32 @@ class Job:
         """An exception becomes the outcome, and goes no further. What cannot be sent or is not taken is an error, too:
         otherwise nobody would end the job. A cancelled block gives the job back. Raises the error of a server
         that took no end however often it was asked: nothing is recorded then, and somebody should know."""
-        goes_no_further = error is None or isinstance(error, Exception)
+        if error is not None and not isinstance(error, Exception):
+            await self._leave(error)
+            return False
         try:
             try:
                 await self._end_by(error)
-            except (InvalidInput, ClientError) as unsaid:
+            except LeaseLost:
+                raise
+            except Exception as unsaid:
                 if not self.is_over:
                     await self._end_bare(unsaid)
-                elif goes_no_further and is_passing(unsaid):
+                elif is_passing(unsaid):
                     raise
-                else:  # it has failed, or its lease will lapse
+                else:  # it has failed
                     log.warning("queue.refused", extra={"id": self.id, "reason": str(unsaid)})
         except LeaseLost:
             log.warning("queue.lease_lost", extra={"id": self.id})
-        return goes_no_further
+        return True
+
+    async def _leave(self, error: BaseException) -> None:
+        """Whatever becomes of the job, the block is left by the error, and soon."""
+        try:
+            async with asyncio.timeout(_LEAVE_S):
+                await self._end_by(error)
+        except Exception as unsaid:  # noqa: BLE001 (the lease will lapse)
+            log.warning("queue.not_given_back", extra={"id": self.id, "reason": str(unsaid) or "no answer in time"})
 
     async def _end_by(self, error: BaseException | None) -> None:
         if self.is_over or self.is_ending:
@@ -180,12 +200,12 @@ class Job:
                 await self.fail(error)
             case LeaseLost():
                 self.is_over = True
-            case Exception():
-                await self.error("".join(traceback.format_exception(error)))
-            case asyncio.CancelledError() if not _is_being_cancelled():  # the work itself raised it
-                await self.error("".join(traceback.format_exception(error)))
-            case _:  # cancelled, or the program ends
+            case asyncio.CancelledError() if _is_being_cancelled():  # otherwise the work itself raised it
                 await asyncio.shield(self.give_back())
+            case KeyboardInterrupt() | SystemExit() | GeneratorExit():  # the program ends
+                await asyncio.shield(self.give_back())
+            case _:
+                await self.error("".join(traceback.format_exception(error)))
 
     async def _end(
         self, exitcode: int, result: bytes, *, delay_s: float | None = None, carried: bytes | None = None
@@ -200,31 +220,46 @@ class Job:
             is_taken = verdict.status != INVALID
         except Exception as error:
             is_taken = is_passing(error)
-            if isinstance(error, ClientError) and error.status in (_TOO_LARGE, INVALID):
-                raise InvalidInput(f"job {self.id}: {error}", detail={"status": error.status}) from error
+            self._check_refused(error)
             raise
         finally:
             self.is_ending = False
             self.is_over = is_taken
         self._check(verdict)
 
-    async def _end_bare(self, unsaid: FunctoryError) -> None:
+    async def _end_bare(self, unsaid: Exception) -> None:
         """With what was wrong, and nothing of what it was about. If not even that is taken, the lease will lapse."""
-        is_too_large = unsaid.detail.get("status") == _TOO_LARGE  # and so would the next result be
+        exitcode, text = _ERROR, "".join(traceback.format_exception(unsaid))
+        if isinstance(unsaid, FunctoryError):
+            is_too_large = unsaid.detail.get("status") == _TOO_LARGE  # and so would the next result be
+            exitcode, text = _TOO_LARGE if is_too_large else _ERROR, str(unsaid)
         try:
-            await self._end(_TOO_LARGE if is_too_large else _ERROR, _words(unsaid))
+            await self._end(exitcode, _words(text))
         finally:
             self.is_over = True
 
     async def _say(self, report: Report) -> None:
         if self.is_over or self.is_ending:
             raise InvalidInput(f"job {self.id} is over")
-        self._check(await self._reporter.report(report))
+        try:
+            async with asyncio.timeout(_SAY_S):
+                verdict = await self._reporter.report(report)
+        except InvalidInput:
+            raise
+        except Exception as error:  # noqa: BLE001 (the work counts, and not what it says of itself)
+            self._check_refused(error)
+            log.warning("queue.not_told", extra={"id": self.id, "reason": str(error) or "no answer in time"})
+        else:
+            self._check(verdict)
 
     def _begin_end(self) -> None:
         if self.is_over or self.is_ending:
             raise InvalidInput(f"job {self.id} is over: it ends once")
         self.is_ending = True
+
+    def _check_refused(self, error: Exception) -> None:
+        if isinstance(error, ClientError) and error.status in (_TOO_LARGE, INVALID):
+            raise InvalidInput(f"job {self.id}: {error}", detail={"status": error.status}) from error
 
     def _check(self, verdict: Verdict) -> None:
         if verdict.answer in (Answer.LATE, Answer.UNKNOWN):

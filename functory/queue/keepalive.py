@@ -14,7 +14,7 @@ from functory.errors import ServerUnreachable
 from functory.queue.job import Job
 from functory.queue.link import Link
 from functory.queue.outage import Outage
-from functory.workers.values import Answer
+from functory.workers.values import Answer, Delivery
 
 log = logging.getLogger("functory.queue")
 
@@ -32,8 +32,9 @@ class Keepalive:
         self._link = link
         self._lease_s = lease_s
         self._outage = Outage("queue.renew_failed", _AGAIN_S)
-        self._jobs: dict[str, Job] = {}
-        self._renew_at_s: dict[str, float] = {}
+        self._jobs: dict[Delivery, Job] = {}
+        """By delivery: one that was lost may come again while the first is still worked on."""
+        self._renew_at_s: dict[Delivery, float] = {}
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -45,8 +46,8 @@ class Keepalive:
     def watch(self, jobs: Iterable[Job]) -> None:
         now_s = asyncio.get_running_loop().time()
         for job in jobs:
-            self._jobs[job.id] = job
-            self._renew_at_s[job.id] = now_s + max(job.given.lease_s / _PART, _LEAST_S)
+            self._jobs[job.delivery] = job
+            self._renew_at_s[job.delivery] = now_s + max(job.given.lease_s / _PART, _LEAST_S)
         self._changed.set()
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="keepalive")
@@ -70,12 +71,12 @@ class Keepalive:
                 continue
 
     def _forget_ended(self) -> None:
-        for job_id in [job_id for job_id, job in self._jobs.items() if job.is_over or job.lost.is_set()]:
-            del self._jobs[job_id]
-            self._renew_at_s.pop(job_id, None)
+        for delivery in [delivery for delivery, job in self._jobs.items() if job.is_over or job.lost.is_set()]:
+            del self._jobs[delivery]
+            self._renew_at_s.pop(delivery, None)
 
     async def _renew_due(self, now_s: float) -> None:
-        due = [self._jobs[job_id] for job_id, at_s in self._renew_at_s.items() if at_s <= now_s]
+        due = [self._jobs[delivery] for delivery, at_s in self._renew_at_s.items() if at_s <= now_s]
         for job in [job for job in due if job.until_s <= now_s]:
             self._lose(job, "it was not renewed in time")
         due = [job for job in due if not job.lost.is_set()]
@@ -93,7 +94,7 @@ class Keepalive:
             self._outage.failed(error if str(error) else ServerUnreachable("no answer in time"))
             now_s = loop.time()
             for job in jobs:
-                self._renew_at_s[job.id] = now_s + min(_AGAIN_S, max((job.until_s - now_s) / _PART, _SOON_S))
+                self._renew_at_s[job.delivery] = now_s + min(_AGAIN_S, max((job.until_s - now_s) / _PART, _SOON_S))
             return
         self._outage.over()
         for job, verdict in zip(jobs, verdicts, strict=True):
@@ -101,10 +102,16 @@ class Keepalive:
                 continue
             if verdict.answer is Answer.OK:
                 length_s = self._lease_s or job.given.lease_s
-                job.until_s = began_s + length_s
-                self._renew_at_s[job.id] = began_s + max(length_s / _PART, _LEAST_S)
+                job.until_s = min(began_s + length_s, job.last_until_s)
+                self._renew_at_s[job.delivery] = (
+                    job.until_s  # no renewal would make it longer
+                    if job.until_s == job.last_until_s
+                    else began_s + max(length_s / _PART, _LEAST_S)
+                )
             elif job.is_ending or verdict.answer in (Answer.FIXED, Answer.TIMED_OUT):
-                self._renew_at_s[job.id] = job.until_s  # it ends by then; if it has ended already, its report tells
+                self._renew_at_s[job.delivery] = (
+                    job.until_s
+                )  # it ends by then; if it has ended already, its report tells
             else:
                 self._lose(job, verdict.message)
 
@@ -112,5 +119,5 @@ class Keepalive:
         if not job.is_over:
             log.warning("queue.lease_lost", extra={"id": job.id, "reason": reason})
             job.lost.set()
-        self._renew_at_s.pop(job.id, None)
-        self._jobs.pop(job.id, None)
+        self._renew_at_s.pop(job.delivery, None)
+        self._jobs.pop(job.delivery, None)

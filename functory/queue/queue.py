@@ -10,12 +10,12 @@ import os
 import secrets
 import socket
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import functory
-from functory.errors import InvalidInput, WorkerDrained
+from functory.errors import InvalidInput, ServerUnreachable, WorkerDrained
 from functory.queue.checks import check_options, check_type, encode
 from functory.queue.job import Job
 from functory.queue.keepalive import Keepalive
@@ -32,6 +32,11 @@ _LONGEST_PAUSE_S: Final = 10.0
 """Until a server that is away is asked for jobs again."""
 _MOST_GIVEN_BACK: Final = 1000
 """In one request: the server takes no more."""
+_LAST_WORDS_S: Final = 30.0
+"""When it is closed, for ends that are not said yet: longer than a try that gets no answer."""
+_GOODBYE_S: Final = 10.0
+_HURRIED_S: Final = 2.0
+"""For each of the two in a hurry."""
 
 
 class Queue:
@@ -50,6 +55,7 @@ class Queue:
         self.is_closed = False
         self._closing: asyncio.Task[None] | None = None
         self._has_asked = False
+        self._hurry = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         return self
@@ -153,20 +159,25 @@ class Queue:
 
     async def close(self) -> None:
         """Give back what is in hand, and say goodbye. Idempotent: whoever closes it waits until it is closed, and one
-        that is cancelled meanwhile leaves the rest to be done all the same."""
+        that is cancelled meanwhile leaves the rest to be done all the same. A server that is away gets half a minute
+        for what jobs have said last, and a little for the goodbye: then leases lapse."""
         self.is_closed = True
         if self._closing is None:
             self._closing = asyncio.create_task(self._close(), name="closing of a queue")
         if not self._closing.done():
             await asyncio.shield(self._closing)
 
+    def hurry(self) -> None:
+        """Have a close, now or later, wait for hardly anything."""
+        self._hurry.set()
+
     async def _close(self) -> None:
         left: list[Job] = []
         try:
-            await self._reporter.close()
+            await self._try_within(_LAST_WORDS_S, self._reporter.close())
             left = self._let_go(self._keepalive.jobs)
             if self._has_asked:  # or there is nobody to say goodbye to
-                await self._return(left, self._name)
+                await self._try_within(_GOODBYE_S, self._return(left, self._name))
         except Exception as error:
             if not is_passing(error):
                 raise
@@ -177,6 +188,22 @@ class Queue:
                 await self._keepalive.close()
             finally:
                 await self._link.close()
+
+    async def _try_within(self, seconds: float, step: Coroutine[Any, Any, None]) -> None:
+        """Raises ServerUnreachable if it takes longer, or more than a moment in a hurry."""
+        task = asyncio.create_task(step)
+        hurry = asyncio.create_task(self._hurry.wait())
+        try:
+            await asyncio.wait([task, hurry], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if hurry.done():
+                await asyncio.wait([task], timeout=_HURRIED_S)
+            if not task.done():
+                raise ServerUnreachable("no answer in time")
+            task.result()
+        finally:
+            for each in (task, hurry):
+                each.cancel()
+            await asyncio.gather(task, hurry, return_exceptions=True)
 
     async def _give_back(self, job: Job) -> None:
         await self._return([job], "")

@@ -10,7 +10,7 @@ try is given up in time for another, over a new connection.
 import asyncio
 from typing import Final
 
-from functory.errors import ClientError, NotReadyYet, ServerUnreachable
+from functory.errors import UNREADABLE, ClientError, NotReadyYet, ServerUnreachable
 from functory.queue.link import Link
 from functory.queue.outage import Outage
 from functory.workers.values import Report, Verdict
@@ -26,6 +26,8 @@ _PATIENCE_S: Final = 30.0
 _ANSWER_S: Final = 20.0
 """For an answer: a daemon whose store is away says so after 15 s."""
 _LEAST_BYTES_PER_S: Final = 256 * 1024
+_PASSING: Final = frozenset({429, 502, 503, 504, 507})
+_SERVER_ERROR: Final = 500
 
 
 class Reporter:
@@ -44,18 +46,29 @@ class Reporter:
         return await future
 
     async def close(self) -> None:
-        """Wait until everything is said."""
-        if self._sending is not None:
-            await asyncio.wait([self._sending])
+        """Wait until everything is said. If that is cancelled, the rest is not sent, and whoever waits is told."""
+        sending = self._sending
+        if sending is None:
+            return
+        try:
+            await asyncio.wait([sending])
+        except asyncio.CancelledError:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            raise
 
     async def _send_all(self) -> None:
         try:
             while self._waiting:
                 batch = self._next_batch()
-                del self._waiting[: len(batch)]
                 await self._send(batch)
+                del self._waiting[: len(batch)]
         finally:
             self._sending = None
+            left, self._waiting = self._waiting, []
+            for _, future in left:  # it was cancelled
+                if not future.done():
+                    future.set_exception(ServerUnreachable("the queue was closed before it could be said"))
 
     def _next_batch(self) -> list[tuple[Report, "asyncio.Future[Verdict]"]]:
         size_bytes = 0
@@ -69,7 +82,7 @@ class Reporter:
         try:
             verdicts = await self._until_it_works([report for report, _ in batch])
         except Exception as error:  # noqa: BLE001 (it is raised where each report was made)
-            if len(batch) > 1 and not isinstance(error, ServerUnreachable):
+            if len(batch) > 1 and not is_passing(error):
                 for one in batch:  # an item that cannot be read spoils only itself
                     await self._send([one])
                 return
@@ -110,6 +123,6 @@ def _size_bytes(report: Report) -> int:
 
 def is_passing(error: Exception) -> bool:
     """Whether the same request may do better a little later."""
-    if isinstance(error, ClientError):
-        return error.status in (429, 503, 507)
+    if isinstance(error, ClientError):  # a proxy says what it likes of a server that is away
+        return error.status in _PASSING or (error.status >= _SERVER_ERROR and error.error_code == UNREADABLE)
     return isinstance(error, ServerUnreachable | NotReadyYet | StoreUnavailable | JournalUnavailable)

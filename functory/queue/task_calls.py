@@ -4,6 +4,7 @@ A function of one parameter gets the payload: what JSON says if it is JSON, othe
 two also gets the job. What it returns is the result.
 """
 
+import asyncio
 import inspect
 import json
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 from functory.errors import InvalidInput
 from functory.queue.job import Job
-from functory.queue.task_threads import TaskThreads
+from functory.queue.task_threads import TaskThreads, as_exception
 
 _PAYLOAD: Final = 1
 _PAYLOAD_AND_JOB: Final = 2
@@ -21,21 +22,27 @@ def parameters_of(function: Callable[..., Any]) -> int:
     """How many it takes. Raises InvalidInput if it is not one or two."""
     named = inspect.signature(function).parameters.values()
     required = [it for it in named if it.default is it.empty and it.kind is not it.VAR_KEYWORD]
-    if len(required) not in (_PAYLOAD, _PAYLOAD_AND_JOB):
+    is_by_name = any(it.kind is it.KEYWORD_ONLY for it in required)
+    if is_by_name or len(required) not in (_PAYLOAD, _PAYLOAD_AND_JOB):
         name = getattr(function, "__name__", "a task")
-        raise InvalidInput(f"{name} must take one parameter, the payload, or two: the payload and the job")
+        raise InvalidInput(
+            f"{name} must take one parameter, the payload, or two: the payload and the job, both by position"
+        )
     return len(required)
 
 
 async def call(function: Callable[..., Any], job: Job, threads: TaskThreads) -> Any:
-    """A task that wants to end the program ends with an error: the next worker would end of the same job."""
+    """Whatever a task raises is an error, also what would end the program: the next worker would end of the same job.
+    Only a cancellation passes: the job decides whether it is the worker's or the task's own."""
     arguments = [read(job.payload), job][: parameters_of(function)]
     if not inspect.iscoroutinefunction(function):
         return await threads.call(function, *arguments)
     try:
         return await function(*arguments)
-    except SystemExit as error:
-        raise RuntimeError("the task raised SystemExit") from error
+    except (Exception, asyncio.CancelledError, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise as_exception(error) from error
 
 
 def read(payload: bytes) -> Any:

@@ -34,7 +34,7 @@ class TaskThreads:
             try:
                 result, error = context.run(function, *arguments), None
             except BaseException as raised:  # noqa: BLE001 (it is raised where the function was called)
-                result, error = None, _as_exception(raised)
+                result, error = None, as_exception(raised)
             with suppress(RuntimeError):  # the loop is closed: nobody waits for it
                 loop.call_soon_threadsafe(end, result, error)
 
@@ -75,7 +75,8 @@ def _serve(inbox: _Inbox) -> None:
         del run  # or the last payload and result would be kept until the next one
 
 
-def _as_exception(raised: BaseException) -> Exception:
+def as_exception(raised: BaseException) -> Exception:
+    """What a task raised, as an error of its job."""
     if isinstance(raised, Exception) and not isinstance(raised, StopIteration):
         return raised
     error = RuntimeError(f"the task raised {type(raised).__name__}")

@@ -15,9 +15,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from functory.errors import InvalidInput, LeaseLost
+from functory.errors import InvalidInput, LeaseLost, OverLimit
+from functory.queue.checks import check_type
 from functory.queue.job import Job
+from functory.queue.outage import Outage
 from functory.queue.queue import Queue
+from functory.queue.reporter import is_passing
 from functory.queue.task_calls import call, parameters_of
 from functory.queue.task_threads import TaskThreads
 from handlers.languages import WORKER
@@ -28,6 +31,8 @@ _WAIT_S: Final = 30.0
 _MOST_AT_ONCE: Final = 1000
 """In one take: the server gives no more."""
 _LOOK_S: Final = 10.0
+_LONGEST_PAUSE_S: Final = 10.0
+"""Until a server that is away is asked again to register a type."""
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -37,6 +42,8 @@ class Worker:
         self._running: set[asyncio.Task[None]] = set()
         self._stop = asyncio.Event()
         self._is_free = asyncio.Event()
+        self._is_drained = False
+        self._queue: Queue | None = None
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -48,6 +55,7 @@ class Worker:
         the scope `handlers`."""
 
         def decorate(function: _F) -> _F:
+            check_type(job_type)
             if job_type in self._tasks:
                 raise InvalidInput(f"type {job_type} has two tasks")
             parameters_of(function)
@@ -57,21 +65,26 @@ class Worker:
         return decorate
 
     def stop(self) -> None:
-        """Take no more jobs; again: end those that run. They are given back."""
+        """Take no more jobs; again: end those that run. They are given back, and a server that is away is not waited
+        for, neither here nor when the queue is closed."""
         if self._stop.is_set():
             for task in list(self._running):
                 task.cancel()
+            if self._queue is not None:
+                self._queue.hurry()
         self._stop.set()
 
     async def run(
         self, queue: Queue, *, concurrency: int = 1, grace_s: float = 30.0, begun: Callable[[], None] | None = None
     ) -> None:
-        """Work until `stop`. Jobs that run then have `grace_s` to end. begun: called when its types are registered,
-        unless it was stopped before. Raises what `Queue.register` raises."""
+        """Work until `stop`. Jobs that run then have `grace_s` to end. One that is drained ends when its jobs have,
+        however long they take. begun: called when its types are registered, unless it was stopped before. Raises what
+        `Queue.register` raises, but asks a server again that is away."""
         if concurrency < 1:
             raise InvalidInput(f"concurrency must be 1 or more, not {concurrency}")
         if not self._tasks:
             raise InvalidInput("the worker has no tasks: decorate a function with @worker.task(type)")
+        self._queue = queue
         stopped = asyncio.create_task(self._stop.wait())
         looking: asyncio.Task[None] | None = None
         threads = TaskThreads()
@@ -81,8 +94,10 @@ class Worker:
                 if begun is not None:
                     begun()
                 looking = asyncio.create_task(_look_for_handlers(queue, self._unregistered), name="look for handlers")
-            while not self._stop.is_set():
+            while not self._stop.is_set() and not self._is_drained:
                 await self._take(queue, concurrency, stopped, threads)
+            while not self._stop.is_set() and self._running:
+                await asyncio.wait([*self._running, stopped], return_when=asyncio.FIRST_COMPLETED)
         finally:
             stopped.cancel()
             if looking is not None:
@@ -96,13 +111,14 @@ class Worker:
         return [job_type for job_type, (_, fields) in self._tasks.items() if not _is_registered(fields)]
 
     async def _register(self, queue: Queue, stopped: "asyncio.Task[bool]") -> None:
-        """Until it is told to stop: a server that does not answer does not keep it."""
+        """Until it is told to stop: a server that does not answer does not keep it, and one that is away is asked
+        again."""
 
         async def register() -> None:
             for job_type, (_, fields) in self._tasks.items():
                 if _is_registered(fields):
                     said = {name: value for name, value in fields.items() if name != "register"}
-                    await queue.register(job_type, **said)
+                    await _register_type(queue, job_type, said)
 
         registering: asyncio.Task[Any] = asyncio.create_task(register(), name="register types")
         try:
@@ -138,7 +154,7 @@ class Worker:
             return
         if queue.is_draining:
             log.warning("worker.drained")
-            self._stop.set()
+            self._is_drained = True
         for job in taking.result():
             task = asyncio.create_task(self._work(job, threads), name=f"job {job.id}")
             self._running.add(task)
@@ -173,6 +189,22 @@ class Worker:
             task.cancel()
         if self._running:
             await asyncio.gather(*self._running, return_exceptions=True)
+
+
+async def _register_type(queue: Queue, job_type: str, fields: Mapping[str, object]) -> None:
+    """Raises what `Queue.register` does, unless it may do better later."""
+    outage = Outage("worker.register_again", _LONGEST_PAUSE_S)
+    while True:
+        try:
+            await queue.register(job_type, **fields)
+        except OverLimit:  # a quota
+            raise
+        except Exception as error:
+            if not is_passing(error):
+                raise
+            await asyncio.sleep(outage.failed(error))
+        else:
+            return outage.over()
 
 
 def _is_registered(fields: Mapping[str, object]) -> bool:

@@ -7,6 +7,7 @@ claims.py          from a type to jobs in a worker's hands, within caps
 taker_line.py      the workers of one tenant that wait, and the types that may have something for them
 handout.py         the lines of all tenants, and one look at the store for all of them
 reports.py         renewals, outcomes and jobs given back, each with a verdict
+recent_verdicts.py what was recorded last, for a worker that did not hear it
 presence.py        which workers were seen, and when; pace.py how much they do; drains.py which take no more
 goodbyes.py        which left, for the daemons that they did not tell
 asked_types.py     which workers take a type, and when one last asked for it

@@ -15,13 +15,14 @@ from functory.execution.outcomes import give_up, retry_policy
 from functory.execution.tenant_book import TenantBook
 from functory.loops.shared import Shared
 from functory.workers.held_jobs import Held, HeldJobs
-from functory.workers.values import OWNER, Order, Taken
+from functory.workers.values import OWNER, Delivery, Order, Taken
 from handlers.errors import HandlerError
 from handlers.languages import WORKER
 from handlers.model import Handler
+from runner.outcome import EXTERNAL
 from scheduler import Policy
 from scheduler.retry import RetryPolicy
-from store.base import Unclaim
+from store.base import Code, JobState, Outcome, Unclaim
 from vocabulary.names import tenant_of
 
 log = logging.getLogger("functory.workers")
@@ -159,6 +160,16 @@ class Claims:
             return known
         self.held.add([held])
         return held
+
+    async def outcome_of(self, tenant: str, delivery: Delivery) -> Outcome | None:
+        """What is recorded of a worker's delivery; None if it ended without a report, or has another after it."""
+        record = await self._store.get_job(tenant, delivery.id, now_ms=self._clock.now_ms(), max_bytes=0)
+        if record is None or record.outcome is None or record.job.token != delivery.token:
+            return None
+        outcome = record.outcome
+        is_of_worker = outcome.isolation in ("", EXTERNAL)  # none: a refusal stands in its place
+        is_of_run = outcome.started_ms >= record.claimed_ms and outcome.code is not Code.CANCELLED
+        return outcome if is_of_worker and is_of_run and record.state is not JobState.RUNNING else None
 
     async def exists(self, tenant: str, job_id: str) -> bool:
         return bool(await self._store.get_states(tenant, [job_id], now_ms=self._clock.now_ms()))

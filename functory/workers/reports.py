@@ -2,7 +2,8 @@
 
 Ensures: an outcome is recorded on condition of its token, by the same path that outcomes of our own contexts take
 (outcomes.py, outbox.py), and the verdict is given after it was. A late one changes nothing and is counted; it makes no
-new jobs either, because the lease is renewed before they are written.
+new jobs either, because the lease is renewed before they are written. An end that is recorded and reported again, by a
+worker that did not hear the answer, gets the same verdict: here, on another daemon, and after a restart.
 """
 
 import asyncio
@@ -22,12 +23,13 @@ from functory.execution.outcomes import releases_or_refusals
 from functory.loops.shared import Shared
 from functory.workers.claims import Claims
 from functory.workers.held_jobs import Held
+from functory.workers.recent_verdicts import RecentVerdicts
 from functory.workers.values import OWNER, Answer, Delivery, Report, Verdict
 from runner.limits import ContextLimits
 from runner.new_jobs import NewJobs
 from runner.outcome import EXTERNAL, Stopped, leaves_nothing, name_of, size_bytes, too_big
 from scheduler.retry import RetryPolicy
-from store.base import Job, Lease, Release, ReleaseReport, Unclaim
+from store.base import Job, Lease, Outcome, Release, ReleaseReport, Unclaim
 from vocabulary.time_text import MAX_TIME_MS
 
 _WITHIN_S: Final = 15.0
@@ -49,6 +51,7 @@ class Reports:
         """What requests are about, also where the store had to be read: two at once share what becomes of it."""
         self._endings: dict[tuple[str, int], Held] = {}
         """On their way to the store."""
+        self._recent = RecentVerdicts()
         self.late = 0
         """Renewals, reports and jobs given back whose delivery was over."""
         outbox.when_recorded(self._recorded)
@@ -86,7 +89,7 @@ class Reports:
         endings: list[tuple[Held, Report]] = []
         found: list[Held | Verdict] = []
         for report in reports:
-            find = self._find_alive if report.exitcode is None else self._find
+            find = self._find_alive if report.exitcode is None else self._find_ending
             held = await find(tenant, report.delivery)
             found.append(held)
             if isinstance(held, Held):
@@ -99,9 +102,12 @@ class Reports:
         if begun is not None:
             begun()
         await self._all_recorded([it.ending for it in found if isinstance(it, Held) and it.ending is not None])
-        return self._counted(
+        verdicts = [
             _late(it.job.id) if isinstance(it, Held) and it.ending is None and it.job.id in late else self._ended(it)
             for it in found
+        ]
+        return self._counted(
+            [await self._recorded_before(tenant, *pair) for pair in zip(reports, verdicts, strict=True)]
         )
 
     async def give_back(self, tenant: str, deliveries: Sequence[Delivery]) -> list[Verdict]:
@@ -113,6 +119,10 @@ class Reports:
         self._outbox.put([(held.job, Unclaim(held.job.id, held.job.token), ()) for held in mine])
         await self._all_recorded([it.ending for it in found if isinstance(it, Held) and it.ending is not None])
         return self._counted(self._ended(it) for it in found)
+
+    def end_tenant(self, tenant: str) -> None:
+        """It was deleted."""
+        self._recent.drop_tenant(tenant)
 
     # Steps
 
@@ -131,6 +141,17 @@ class Reports:
         """One whose end another request has brought that is not answered yet."""
         held = None if delivery.token is None else self._found.get((delivery.id, delivery.token))
         return held if held is not None and held.ending is not None and held.tenant == tenant else None
+
+    async def _find_ending(self, tenant: str, delivery: Delivery) -> Held | Verdict:
+        """As `_find`, or the verdict of an end that was recorded here."""
+        return self._recent.find(tenant, delivery) or await self._find(tenant, delivery)
+
+    async def _recorded_before(self, tenant: str, report: Report, verdict: Verdict) -> Verdict:
+        """A delivery may be over because its end is recorded, on another daemon or long ago: that is its verdict."""
+        if verdict.answer is not Answer.LATE or report.exitcode is None:
+            return verdict
+        outcome = await self._claims.outcome_of(tenant, report.delivery)
+        return verdict if outcome is None else _verdict_of(verdict.id, outcome)
 
     async def _find_alive(self, tenant: str, delivery: Delivery) -> Held | Verdict:
         """As `_find`, where no write follows that would be refused: after its lease the store says whether the delivery
@@ -212,7 +233,10 @@ class Reports:
                 continue
             verdict = _late(job.id) if job.id in late else _verdict(job.id, release)
             held.ending.set_result(verdict)
-            if held.worker and verdict.answer is Answer.OK and not isinstance(release, Unclaim):
+            if isinstance(release, Unclaim) or verdict.answer is Answer.LATE:
+                continue
+            self._recent.add(held.tenant, Delivery(job.id, job.token), verdict)
+            if held.worker and verdict.answer is Answer.OK:
                 worked[held.tenant, held.worker] += 1
         for (tenant, worker), count in worked.items():
             self._worked(tenant, worker, count)
@@ -283,7 +307,10 @@ def _counted_job(held: Held, stopped: Stopped) -> Job:
 def _verdict(job_id: str, release: Release) -> Verdict:
     if isinstance(release, Unclaim):
         return Verdict(job_id, Answer.OK)
-    outcome = release.outcome
+    return _verdict_of(job_id, release.outcome)
+
+
+def _verdict_of(job_id: str, outcome: Outcome) -> Verdict:
     if outcome.isolation != EXTERNAL:  # a refusal of the outbox stands in its place
         return Verdict(
             job_id, Answer.REFUSED, code=outcome.code.value, message=outcome.message, status=outcome.exitcode

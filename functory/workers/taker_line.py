@@ -12,6 +12,7 @@ holds up nobody else.
 import asyncio
 import heapq
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
@@ -89,13 +90,16 @@ class _Group:
             self.takers.popleft().answer([])
         return bool(self.takers)
 
-    def first(self) -> list[_Taker]:
-        """The first that are still there and ask for the same lease, as many as one claim can serve."""
+    def first(self, before: float) -> list[_Taker]:
+        """The first that are still there and ask for the same lease, as many as one claim can serve; one, or those who
+        came before that number."""
         found: list[_Taker] = []
         jobs = 0
         for taker in islice(self.takers, _TAKERS_AT_ONCE):
             jobs += taker.order.limit
             if found and (jobs > _JOBS_AT_ONCE or taker.order.lease_ms != found[0].order.lease_ms):
+                break
+            if found and taker.number > before:
                 break
             if taker.is_here:
                 found.append(taker)
@@ -254,22 +258,34 @@ class TakerLine:
             self._serving = None
 
     async def _pass(self) -> None:
-        """Hand out what can be handed out now."""
+        """Hand out what can be handed out now, to who came first among those who can have it."""
+        heads = []
         for patterns, group in list(self._groups.items()):
             await self._slices.spend(_LOOK_COST)
-            while group.drop_gone() and self.is_open and self._ready:
-                takers = group.first()
-                try:
-                    jobs = await self._fill(takers, group)
-                except StoreUnavailable as error:
-                    for taker in takers:
-                        taker.fail(error)
-                    return
-                if not jobs:
-                    break
-                self._hand_out(takers, jobs)
-            if not group.takers:
+            if group.drop_gone():
+                heads.append((group.takers[0].number, patterns))
+            else:
                 del self._groups[patterns]
+        heapq.heapify(heads)
+        while heads and self.is_open and self._ready:
+            _, patterns = heapq.heappop(heads)
+            group = self._groups[patterns]
+            await self._slices.spend(_LOOK_COST)
+            if not group.drop_gone():
+                del self._groups[patterns]
+                continue
+            takers = group.first(before=heads[0][0] if heads else math.inf)
+            try:
+                jobs = await self._fill(takers, group)
+            except StoreUnavailable as error:
+                for taker in takers:
+                    taker.fail(error)
+                return
+            self._hand_out(takers, jobs)
+            if not group.drop_gone():
+                del self._groups[patterns]
+            elif jobs:  # a group that got nothing gets nothing until there is news
+                heapq.heappush(heads, (group.takers[0].number, patterns))
 
     def _hand_out(self, takers: Iterable[_Taker], jobs: list[Taken]) -> None:
         """To each in turn as many as it wants; what is meant for one who has left meanwhile goes back."""

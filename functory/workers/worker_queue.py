@@ -191,6 +191,7 @@ class WorkerQueue:
         """It was deleted: what it had here is not for another of its name."""
         self._handout.end_tenant(tenant)
         self._claims.held.drop_tenant(tenant)
+        self._reports.end_tenant(tenant)
 
     def set_paused(self, *, paused: bool) -> None:
         self._handout.set_paused(paused=paused)

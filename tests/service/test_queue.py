@@ -12,6 +12,7 @@ from functory.errors import InvalidInput, LeaseLost
 from functory.queue import Fail, Job, Retry, Worker, WorkerDrained
 from functory.queue.task_calls import read
 from functory.workers.values import Answer, Verdict
+from store.base import JobState
 from tests.support.queue_places import KINDS, Place, open_place
 from tests.support.service import until
 
@@ -307,7 +308,7 @@ async def test_what_runs_for_too_long_at_a_stop_is_given_back(place: Place) -> N
         assert (await queue.next()).attempts == 1
 
 
-async def test_a_drained_worker_gets_nothing_more_and_stops(place: Place) -> None:
+async def test_a_drained_worker_gets_nothing_more_and_stops_when_its_jobs_have_ended(place: Place) -> None:
     worker, started, go = Worker(), asyncio.Event(), asyncio.Event()
 
     @worker.task("slow", register=True)
@@ -316,13 +317,17 @@ async def test_a_drained_worker_gets_nothing_more_and_stops(place: Place) -> Non
         await go.wait()
         return "done"
 
+    async def knows() -> bool:
+        return queue.is_draining
+
     async with place.open(name="old") as queue:
-        running = asyncio.create_task(worker.run(queue, concurrency=2))
+        running = asyncio.create_task(worker.run(queue, concurrency=2, grace_s=0))
         await queue.register("slow")
         (first,) = await queue.add("slow", "x")
         await started.wait()
         await place.drain(queue, "old", drained=True)
         (second,) = await queue.add("slow", "y")
+        await until(knows)
         go.set()
         await running
         assert (await place.end(first)).result == b"done"
@@ -332,11 +337,43 @@ async def test_a_drained_worker_gets_nothing_more_and_stops(place: Place) -> Non
         assert (await queue.next()).id == second
 
 
+async def test_a_drained_worker_can_be_stopped(place: Place) -> None:
+    worker, started = Worker(), asyncio.Event()
+
+    @worker.task("slow", register=True)
+    async def slow(_: str) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    async def knows() -> bool:
+        return queue.is_draining
+
+    async with place.open(name="old") as queue:
+        running = asyncio.create_task(worker.run(queue, concurrency=2, grace_s=0))
+        await queue.register("slow")
+        (job_id,) = await queue.add("slow", "x")
+        await started.wait()
+        await place.drain(queue, "old", drained=True)
+        await until(knows)
+        worker.stop()
+        await running
+        record = await place.record(job_id)
+        assert record
+        assert (record.state, record.job.attempts) == (JobState.WAITING, 0)
+
+
 def test_a_task_takes_a_payload_or_a_payload_and_a_job() -> None:
     worker = Worker()
     worker.task("a")(lambda payload: payload)
     with pytest.raises(InvalidInput, match="one parameter"):
         worker.task("b")(lambda: None)
+    with pytest.raises(InvalidInput, match="by position"):
+
+        @worker.task("b")
+        def by_name(*, payload: object) -> None: ...
+
+    with pytest.raises(InvalidInput, match="'b\\*' is not a type"):
+        worker.task("b*")(lambda payload: payload)
     with pytest.raises(InvalidInput, match="two tasks"):
         worker.task("a")(lambda payload: payload)
     assert [read(raw) for raw in (b'{"a": 1}', b"text", b"\xff", b"7")] == [{"a": 1}, "text", b"\xff", 7]

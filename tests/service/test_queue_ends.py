@@ -1,13 +1,13 @@
 """functory.queue: ends that the other side does not take, and queues that are closed."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from functory.errors import ClientError, InvalidInput
+from functory.errors import ClientError, InvalidInput, ServerUnreachable
 from functory.execution.outbox import Outbox
 from functory.queue import Job, Queue
 from functory.queue.link import AddOptions
@@ -116,21 +116,55 @@ async def test_a_block_whose_end_is_never_delivered_says_so(
                 job.result = "precious"
 
 
-async def test_a_cancelled_block_stays_cancelled_if_its_job_cannot_be_given_back(
-    remote: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def refuse(*_: object) -> list[Verdict]:
-        raise ClientError(503, "busy", "not now", {}, retry_after_s=0)
+async def say_nothing(*_: object) -> list[Verdict]:
+    return await asyncio.Event().wait()  # type: ignore[return-value]
 
-    async with remote.open() as queue:
+
+async def refuse_to_listen(*_: object) -> list[Verdict]:
+    raise ClientError(503, "busy", "not now", {}, retry_after_s=0)
+
+
+async def be_away(*_: object) -> list[Verdict]:
+    raise ServerUnreachable("away")
+
+
+AWAY = pytest.mark.parametrize("away", [refuse_to_listen, be_away, say_nothing])
+
+
+@AWAY
+async def test_a_cancelled_block_stays_cancelled_if_its_job_cannot_be_given_back(
+    place: Place, monkeypatch: pytest.MonkeyPatch, away: Callable[..., Any]
+) -> None:
+    monkeypatch.setattr("functory.queue.job._LEAVE_S", 0.0)
+    async with place.open() as queue:
         await queue.register("resize")
         await queue.add("resize", "1")
         job = await queue.next()
         with monkeypatch.context() as patched:
-            patched.setattr(queue._link, "give_back", refuse)
+            patched.setattr(queue._link, "give_back", away)
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0), job:
                     await asyncio.Event().wait()
+
+
+@AWAY
+async def test_a_job_goes_on_whose_progress_cannot_be_told(
+    place: Place, monkeypatch: pytest.MonkeyPatch, away: Callable[..., Any]
+) -> None:
+    monkeypatch.setattr("functory.queue.job._SAY_S", 0.0)
+    async with place.open() as queue:
+        await queue.register("resize")
+        (job_id,) = await queue.add("resize", "1")
+        async with await queue.next() as job:
+            with monkeypatch.context() as patched:
+                patched.setattr(queue._link, "report", away)
+                patched.setattr("functory.queue.reporter._PATIENCE_S", 0.0)
+                patched.setattr("functory.queue.reporter._ANSWER_S", 0.1)
+                await job.progress(40)
+                await job.log("still here")
+                await queue._reporter.close()
+            job.result = "fine"
+        assert (await place.end(job_id)).result == b"fine"
 
 
 async def test_a_job_of_which_nothing_can_be_recorded_has_not_failed(

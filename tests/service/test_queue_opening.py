@@ -1,5 +1,6 @@
 """functory.queue: what it is opened with, and what it registers."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,9 +9,12 @@ import pytest
 from functory.errors import InvalidConfig, InvalidInput
 from functory.execution.handler_document import decode_handler, encode_handler
 from functory.queue import Conflict, Worker, open_queue
+from functory.queue.in_process import InProcessLink
 from handlers.validation import parse_handler
+from journal import Journal, JournalLocked
 from store.errors import UnsupportedStore
 from tests.support.queue_places import KINDS, Place, open_place
+from tests.support.service import until
 
 
 @pytest.fixture(params=KINDS)
@@ -84,3 +88,43 @@ async def test_a_mistyped_setting_is_named(tmp_path: Path) -> None:
             async with open_queue(f"sqlite://{tmp_path}/x.db", **{name: "5s"}):  # type: ignore[arg-type]
                 pass
         assert str(caught.value) == f"{name!r} is not a setting{hint}"
+
+
+async def test_a_queue_of_a_tenant_that_cannot_be_leaves_nothing_running(tmp_path: Path) -> None:
+    before = asyncio.all_tasks()
+    with pytest.raises(InvalidInput, match="Bad Name!"):
+        async with open_queue(f"sqlite://{tmp_path}/jobs.db", tenant="Bad Name!"):
+            pass
+    assert asyncio.all_tasks() == before
+
+
+async def test_jobs_of_a_process_that_died_reach_the_store_with_the_next_queue(tmp_path: Path) -> None:
+    """Also if it was the second that had the store open, and now there is one. Another time, too."""
+    url, beside = f"sqlite://{tmp_path}/jobs.db", tmp_path / "jobs.db.queues"
+
+    async def leave(payload: bytes) -> None:
+        """As one that is killed when `add` has returned."""
+
+        async def is_written() -> bool:
+            try:
+                async with Journal(beside / "1" / "journal", "zz") as journal:
+                    await journal.write("main-resize", [payload])
+            except JournalLocked:  # somebody looks whether there is something in it
+                return False
+            return True
+
+        await until(is_written)
+
+    async with open_queue(url) as first:
+        await first.register("resize")
+        async with open_queue(url) as second:
+            await second.add("resize", "0")
+    await leave(b"1")
+    async with open_queue(url) as queue:
+        taken = [(await queue.next()).text, (await queue.next()).text]
+        assert sorted(taken) == ["0", "1"]
+        await leave(b"2")
+        link = queue._link
+        assert isinstance(link, InProcessLink)
+        await link._daemon.left_journals.look()
+        assert (await queue.next()).text == "2"

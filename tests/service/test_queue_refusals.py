@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from functory.errors import FunctoryError
-from functory.queue import Conflict, InvalidInput, Job, NotFound, OverLimit, Worker
+from functory.queue import Conflict, Fail, InvalidInput, Job, NotFound, OverLimit, Retry, Worker
 from functory.workers.presence import Seen
 from tests.support.queue_places import KINDS, Place, open_place
 from tests.support.service import until
@@ -88,6 +89,29 @@ async def test_a_result_that_json_cannot_say_is_an_error_of_its_job(place: Place
             job.result = NAN
         outcome = await place.end(job_id)
     assert (outcome.exitcode, b"the result cannot be written as JSON" in outcome.result) == (500, True)
+
+
+class Unspeakable(Fail):
+    def __str__(self) -> str:
+        raise TypeError("no words")
+
+
+MINUTE: Any = timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(Retry("later", delay_s=MINUTE), b"delay_s must be a number of seconds"), (Unspeakable(), b"no words")],
+)
+async def test_an_end_that_cannot_be_said_is_an_error_of_its_job(place: Place, error: Exception, told: bytes) -> None:
+    async with place.open() as queue:
+        await queue.register("resize", options={"max_attempts": 1})
+        (job_id,) = await queue.add("resize", "1")
+        async with await queue.next() as job:
+            raise error
+        assert job.is_over
+        outcome = await place.end(job_id)
+    assert (outcome.exitcode, told in outcome.result) == (500, True)
 
 
 @pytest.mark.parametrize("concurrency", [0, -1])

@@ -76,6 +76,23 @@ async def exits_on_the_loop(_: object) -> None:
     sys.exit(3)
 
 
+async def is_interrupted_on_the_loop(_: object) -> None:
+    raise KeyboardInterrupt
+
+
+class OddError(BaseException):
+    """No Exception."""
+
+
+async def is_odd_on_the_loop(_: object) -> None:
+    raise OddError
+
+
+async def has_odd_children(_: object) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(is_odd_on_the_loop(1))
+
+
 async def is_cancelled_on_the_loop(_: object) -> None:
     raise asyncio.CancelledError
 
@@ -92,6 +109,9 @@ async def cancels_itself(_: object) -> None:
     [
         (exits, "SystemExit"),
         (exits_on_the_loop, "SystemExit"),
+        (is_interrupted_on_the_loop, "KeyboardInterrupt"),
+        (is_odd_on_the_loop, "OddError"),
+        (has_odd_children, "OddError"),
         (stops, "StopIteration"),
         (is_cancelled, "CancelledError"),
         (is_cancelled_on_the_loop, "CancelledError"),
@@ -112,13 +132,15 @@ async def test_what_would_end_the_worker_is_an_error_of_its_job(
     assert (outcome.exitcode, name in outcome.result.decode()) == (500, True)
 
 
-async def test_a_block_that_raises_a_cancellation_of_its_own_ends_its_job(place: Place) -> None:
+@pytest.mark.parametrize("kind", [asyncio.CancelledError, OddError])
+async def test_a_block_that_raises_what_is_no_exception_ends_its_job(place: Place, kind: type[BaseException]) -> None:
+    """Also a cancellation, if it is the block's own."""
     async with place.open() as queue:
         await queue.register("resize", options={"max_attempts": 1})
         (job_id,) = await queue.add("resize", "1")
-        with pytest.raises(asyncio.CancelledError):
+        with pytest.raises(kind):
             async with await queue.next():
-                raise asyncio.CancelledError
+                raise kind
         assert (await place.end(job_id)).exitcode == 500
 
 

@@ -1,12 +1,13 @@
-"""Reports of workers that are refused: each alone, with the status that its job has."""
+"""Reports of workers: those that are refused, each alone, with the status that its job has; those that come again."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from functory.operations import workers as operations
-from functory.workers.values import Answer, Report
+from functory.operations.jobs import cancel_job
+from functory.workers.values import Answer, Delivery, Report, Taken
 from runner.protocol import NewJob
 from tests.support.service import ended, payloads_waiting
 from tests.support.stores import BACK_ENDS, back_end_params
@@ -56,5 +57,64 @@ async def test_a_refusal_has_the_status_of_the_job(shop: Shop) -> None:
     record = await ended(shop.daemon, job_id)
     assert record.outcome
     assert (verdict.answer, verdict.status, record.outcome.exitcode) == (Answer.REFUSED, 400, 400)
+<<<<<<< HEAD
     assert record.outcome.log == b"begun\n"
     assert await payloads_waiting(shop.daemon, "acme-alarm") == [record.outcome.result]
+=======
+
+
+ENDS = [Report(Delivery("", 0), code, retry_after_ms=0 if code == 100 else None) for code in (200, 400, 100, 500)]
+
+
+async def verdicts_of(shop: Shop, jobs: Sequence[Taken]) -> list[tuple[Answer, str]]:
+    reports = [end._replace(delivery=held(job)) for end, job in zip(ENDS, jobs, strict=True)]
+    return [(it.answer, it.code) for it in await operations.report(shop.service, ACME, reports)]
+
+
+async def test_an_end_that_is_recorded_and_reported_again_has_the_same_verdict(shop: Shop, tmp_path: Path) -> None:
+    """By a worker that did not hear the answer. Whichever daemon it asks: the store tells."""
+    await shop.serve("resize")
+    await shop.post("1", "2", "3", "4")
+    jobs = await shop.take(limit=4)
+    told = await verdicts_of(shop, jobs)
+    assert told == [(Answer.OK, "ok"), (Answer.OK, "failed"), (Answer.OK, "retry"), (Answer.OK, "error")]
+    async with open_shop(tmp_path / "other", is_new=False, store=shop.daemon.settings.store) as other:
+        assert await verdicts_of(other, jobs) == told
+    assert len(await shop.take(wait_s=30.0)) == 1, "one that is tried again"
+    assert await verdicts_of(shop, jobs) == told
+    assert shop.gauge("worker_reports_late_total") == 0
+    assert await shop.renew(*jobs[:2]) == [Answer.LATE, Answer.LATE]
+
+
+async def test_an_end_of_which_nothing_is_kept_has_the_same_verdict_again(shop: Shop) -> None:
+    await shop.serve("resize", keep="none")
+    (job_id,) = await shop.post("1")
+    (job,) = await shop.take()
+    assert [await shop.report(job) for _ in range(2)] == [Answer.OK, Answer.OK]
+    assert not await shop.daemon.store.get_states("acme", [job_id], now_ms=shop.daemon.clock.now_ms())
+
+
+async def test_a_refusal_reported_again_is_one_on_any_daemon(shop: Shop, tmp_path: Path) -> None:
+    await shop.serve("resize")
+    await shop.post("1")
+    (job,) = await shop.take()
+    report = Report(held(job), 200, new_jobs=(NewJob("resize", b"x", "bogus=1"),))
+    (verdict,) = await operations.report(shop.service, ACME, [report])
+    async with open_shop(tmp_path / "other", is_new=False, store=shop.daemon.settings.store) as other:
+        assert await operations.report(other.service, ACME, [report]) == [verdict]
+    assert verdict.answer is Answer.REFUSED
+
+
+async def test_the_end_of_a_delivery_that_ended_otherwise_is_late(shop: Shop) -> None:
+    """Its job has an outcome, of an earlier delivery or of none."""
+    await shop.serve("resize")
+    await shop.post("1")
+    (first,) = await shop.take()
+    assert await shop.report(first, 100, retry_after_ms=0) is Answer.OK
+    (second,) = await shop.take(wait_s=30.0)
+    await operations.give_back(shop.service, ACME, [held(second)])
+    assert await shop.report(second) is Answer.LATE
+    (third,) = await shop.take(wait_s=30.0)
+    await cancel_job(shop.service, "acme", third.job.id)
+    assert await shop.report(third) is Answer.LATE
+>>>>>>> hg

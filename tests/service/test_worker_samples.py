@@ -36,6 +36,18 @@ def stuck(payload):
     pathlib.Path("begun").touch()
     threading.Event().wait()
 """
+FORKS = """
+import multiprocessing
+from functory.queue import Worker
+
+worker = Worker()
+
+
+@worker.task("square")
+def square(payload):
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        return pool.map(abs, payload)
+"""
 CURLS = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL))
 
 
@@ -43,7 +55,8 @@ CURLS = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL))
 def _programs(tmp_path: Path) -> None:
     assert '"wait_s": 20' in SHELL
     quick = SHELL.replace('"wait_s": 20', '"wait_s": 1')
-    for name, text in (("worker.mjs", NODE), ("worker.sh", quick), ("tasks.py", TASKS), ("stuck.py", STUCK)):
+    python = {"tasks.py": TASKS, "stuck.py": STUCK, "forks.py": FORKS}
+    for name, text in {"worker.mjs": NODE, "worker.sh": quick, **python}.items():
         (tmp_path / name).write_text(text)
 
 
@@ -142,7 +155,8 @@ async def test_the_shell_worker(tmp_path: Path) -> None:
     async with served_daemon(tmp_path / "daemon") as served:
         await serve(served, "shout")
         async with program(served, tmp_path, "/bin/sh", "worker.sh"):
-            texts = ["ada", 'say "hi", {ok}', "a\\b c"]
+            larger_than_an_argument = "x" * 100_000
+            texts = ["ada", 'say "hi", {ok}', "a\\b c", larger_than_an_argument]
             assert await results(served, "shout", texts) == [text.upper() for text in texts]
         await nobody(served, "sh-")
 
@@ -175,6 +189,15 @@ async def test_functory_worker_runs_the_tasks_of_a_module(tmp_path: Path) -> Non
             await until(is_registered)
             assert await results(served, "resize", ['{"width": 800}']) == ['{"width":400}']
         await nobody(served, "py")
+
+
+async def test_functory_worker_goes_on_after_a_task_that_ends_processes_of_its_own(tmp_path: Path) -> None:
+    """A pool sends its processes SIGTERM."""
+    async with served_daemon(tmp_path / "daemon") as served:
+        await serve(served, "square")
+        async with program(served, tmp_path, sys.executable, "-m", "functory", "worker", "forks:worker"):
+            for _ in range(2):
+                assert await results(served, "square", ["[-1, 2]"]) == ["[1,2]"]
 
 
 async def test_functory_worker_ends_although_a_plain_function_does_not(tmp_path: Path) -> None:

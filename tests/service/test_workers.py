@@ -11,7 +11,7 @@ import functory.workers.handout
 from functory.operations import workers as operations
 from functory.operations.tenants import create_tenant, delete_tenant
 from functory.wire.admin import TenantLimits
-from functory.workers.values import OWNER, Answer, Delivery, Order, Report, Worker
+from functory.workers.values import OWNER, Answer, Delivery, Order, Report, Taken, Worker
 from runner.protocol import NewJob
 from store.base import Code, JobState
 from tests.support.clocks import FakeClock
@@ -78,6 +78,24 @@ async def test_the_poll_finds_what_nobody_told_of(shop: Shop, monkeypatch: pytes
     monkeypatch.setattr(shop.daemon.workers._handout, "added", lambda _: None)
     await shop.post("1")
     assert payloads(await taker) == ["1"]
+
+
+async def test_who_came_first_is_served_first_whatever_types_it_asks_for(shop: Shop) -> None:
+    await shop.serve("resize")
+    asked = [("resize*",), ("resize", "mail"), ("resize*",), ("resize",)]
+    takers: list[asyncio.Task[list[Taken]]] = []
+    for number, patterns in enumerate(asked):
+        takers.append(asyncio.create_task(shop.take(*patterns, wait_s=30.0)))
+        await until(waiting(shop, number + 1))
+    await shop.post("0", "1")
+    first = await until(finished(takers, 2))
+    assert first == takers[:2]
+    takers.append(asyncio.create_task(shop.take("resize*", wait_s=30.0)))
+    await until(waiting(shop, 3))
+    await shop.post("2", "3")
+    assert await until(finished(takers, 4)) == takers[:4], "who asks again stands behind the others"
+    await shop.post("4")
+    assert payloads(await takers[4]) == ["4"]
 
 
 async def test_a_late_token_is_that_items_verdict_and_changes_nothing(shop: Shop) -> None:

@@ -93,9 +93,21 @@ MUTANTS: list[Mutant] = [
     ),
     line(
         "all who wait are walked through for every one that comes",
-        "while group.drop_gone() and self.is_open and self._ready:",
-        "while group.drop_gone() and self.is_open:",
+        "while heads and self.is_open and self._ready:",
+        "while heads and self.is_open:",
         tests=LIFE,
+    ),
+    line(
+        "who comes back goes before the others",
+        "heapq.heappush(heads, (group.takers[0].number, patterns))",
+        "heapq.heappush(heads, (-1, patterns))",
+        tests=LIFE,
+    ),
+    reports(
+        "what is recorded is forgotten",
+        "self._recent.find(tenant, delivery) or ",
+        "",
+        tests="tests/service/test_worker_reports.py",
     ),
     held("a delivery that is over ends the next one", "token not in (None, held.job.token)", "False"),
     held("what leaves stays counted", "        changes[tenant] -= 1", "        pass"),

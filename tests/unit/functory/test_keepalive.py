@@ -57,8 +57,8 @@ class SilentLink:
         raise NotImplementedError
 
 
-def job_of(link: SilentLink, lease_s: float) -> Job:
-    given = Given("j1", 1, "resize", b"", 1, lease_s, None, is_renewable=True)
+def job_of(link: SilentLink, lease_s: float, token: int = 1, timeout_s: float | None = None) -> Job:
+    given = Given("j1", token, "resize", b"", 1, lease_s, timeout_s, is_renewable=True)
 
     async def give_back(_: Job) -> None:
         raise NotImplementedError
@@ -96,5 +96,42 @@ def test_a_connection_that_went_silent_costs_no_lease() -> None:
         await keepalive.close()
         assert not job.lost.is_set()
         assert link.asked_s[1] < first_until_s
+
+    run_in_virtual_time(story())
+
+
+def test_a_job_is_lost_when_its_type_allows_no_more_time() -> None:
+    """The renewal before that is granted, for less than it asks for."""
+
+    async def story() -> float:
+        link = SilentLink()
+        link.is_silent = False
+        keepalive = Keepalive(link, LEASE_S)
+        began_s = asyncio.get_running_loop().time()
+        job = job_of(link, LEASE_S, timeout_s=1.5 * LEASE_S)
+        keepalive.watch([job])
+        async with asyncio.timeout(10 * LEASE_S):
+            await job.lost.wait()
+        await keepalive.close()
+        return asyncio.get_running_loop().time() - began_s
+
+    assert 1.5 * LEASE_S <= run_in_virtual_time(story()) <= 1.5 * LEASE_S + 0.3
+
+
+def test_a_job_that_comes_again_to_the_same_program_is_lost_to_who_had_it() -> None:
+    class Fenced(SilentLink):
+        async def renew(self, deliveries: Sequence[Delivery], lease_s: float | None) -> list[Verdict]:
+            return [Verdict(each.id, Answer.OK if each.token == 2 else Answer.LATE) for each in deliveries]
+
+    async def story() -> None:
+        link = Fenced()
+        keepalive = Keepalive(link, LEASE_S)
+        first, second = job_of(link, LEASE_S), job_of(link, LEASE_S, token=2)
+        keepalive.watch([first])
+        keepalive.watch([second])
+        async with asyncio.timeout(2 * LEASE_S):
+            await first.lost.wait()
+        assert keepalive.jobs == [second]
+        await keepalive.close()
 
     run_in_virtual_time(story())

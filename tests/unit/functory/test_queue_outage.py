@@ -6,10 +6,11 @@ import logging
 import pytest
 
 from functory.errors import ClientError, ServerUnreachable
-from functory.queue.link import Batch, Wish
+from functory.queue.link import Batch, Given, Wish
 from functory.queue.outage import Outage
 from functory.queue.queue import Queue
 from functory.queue.reporter import Reporter
+from functory.queue.worker import Worker as FunctionWorker
 from functory.workers.values import Answer, Delivery, Report, Verdict
 from tests.support.virtual_time import run_in_virtual_time
 
@@ -115,6 +116,107 @@ def test_an_end_that_never_arrives_is_raised_however_the_server_is_away(kind: ty
             await Reporter(kind(1000)).report(Report(Delivery("j1", 1), 200))  # type: ignore[arg-type]
 
     run_in_virtual_time(story())
+
+
+class Refusing:
+    """Answers every request with an error, and counts them."""
+
+    def __init__(self, status: int, code: str) -> None:
+        self.error = ClientError(status, code, "not now", {}, retry_after_s=None)
+        self.asked = 0
+
+    async def report(self, reports: list[Report]) -> list[Verdict]:
+        self.asked += 1
+        raise self.error
+
+    async def register(self, _: str, __: object) -> None:
+        self.asked += 1
+        if self.asked < 5:
+            raise self.error
+
+
+AWAY = pytest.mark.parametrize(
+    ("status", "code"), [(503, "not_ready_yet"), (502, "unreadable"), (504, "unreadable"), (520, "unreadable")]
+)
+
+
+@AWAY
+def test_ends_that_never_arrive_are_given_up_together(status: int, code: str) -> None:
+    """One after the other each would have a patience of its own. A proxy's word for a server that is away counts."""
+
+    async def story() -> tuple[int, int]:
+        asked = []
+        for count in (1, 20):
+            link = Refusing(status, code)
+            reporter = Reporter(link)  # type: ignore[arg-type]
+            reports = [reporter.report(Report(Delivery(f"j{number}", 1), 200)) for number in range(count)]
+            errors = await asyncio.gather(*reports, return_exceptions=True)
+            assert errors == [link.error] * count
+            asked.append(link.asked)
+        return asked[0], asked[1]
+
+    one, many = run_in_virtual_time(story())
+    assert one >= 15
+    assert many <= 2 * one
+
+
+@AWAY
+def test_a_worker_registers_its_types_when_the_server_is_back(status: int, code: str) -> None:
+    async def story() -> int:
+        link, worker = Refusing(status, code), FunctionWorker()
+        worker.task("resize", register=True)(lambda payload: payload)
+        await worker.run(Queue(link), begun=worker.stop)  # type: ignore[arg-type]
+        return link.asked
+
+    assert run_in_virtual_time(story()) == 5
+
+
+@pytest.mark.parametrize("is_hurried", [False, True])
+def test_a_queue_is_closed_although_its_server_does_not_answer(*, is_hurried: bool) -> None:
+    class Gone(AwayLink):
+        is_closed = False
+
+        async def take(self, wish: Wish) -> Batch:
+            return Batch([Given("j1", 1, "resize", b"", 1, HOUR_S, None, is_renewable=True)], drain=False)
+
+        async def report(self, reports: list[Report]) -> list[Verdict]:
+            return await asyncio.Event().wait()  # type: ignore[return-value]
+
+        async def give_back(self, deliveries: object, goodbye: str) -> list[Verdict]:
+            return await asyncio.Event().wait()  # type: ignore[return-value]
+
+        async def close(self) -> None:
+            self.is_closed = True
+
+    async def story() -> float:
+        link = Gone(HOUR_S)
+        queue = Queue(link)  # type: ignore[arg-type]
+        (job,) = await queue.take_some()
+        ending = asyncio.create_task(job.done())
+        await asyncio.sleep(0)
+        began_s = asyncio.get_running_loop().time()
+        if is_hurried:
+            queue.hurry()
+        await queue.close()
+        assert link.is_closed
+        with pytest.raises(ServerUnreachable, match="closed before"):
+            await ending
+        return asyncio.get_running_loop().time() - began_s
+
+    assert run_in_virtual_time(story()) <= (5 if is_hurried else 60)
+
+
+def test_a_second_stop_hurries_the_queue_of_a_worker() -> None:
+    async def story() -> bool:
+        worker, queue = FunctionWorker(), Queue(Refusing(200, ""))  # type: ignore[arg-type]
+        worker.task("resize")(lambda payload: payload)
+        worker.stop()
+        await worker.run(queue)
+        assert not queue._hurry.is_set()
+        worker.stop()
+        return queue._hurry.is_set()
+
+    assert run_in_virtual_time(story())
 
 
 def test_a_large_end_has_the_time_that_it_takes() -> None:
