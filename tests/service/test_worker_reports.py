@@ -57,10 +57,8 @@ async def test_a_refusal_has_the_status_of_the_job(shop: Shop) -> None:
     record = await ended(shop.daemon, job_id)
     assert record.outcome
     assert (verdict.answer, verdict.status, record.outcome.exitcode) == (Answer.REFUSED, 400, 400)
-<<<<<<< HEAD
     assert record.outcome.log == b"begun\n"
     assert await payloads_waiting(shop.daemon, "acme-alarm") == [record.outcome.result]
-=======
 
 
 ENDS = [Report(Delivery("", 0), code, retry_after_ms=0 if code == 100 else None) for code in (200, 400, 100, 500)]
@@ -117,4 +115,3 @@ async def test_the_end_of_a_delivery_that_ended_otherwise_is_late(shop: Shop) ->
     (third,) = await shop.take(wait_s=30.0)
     await cancel_job(shop.service, "acme", third.job.id)
     assert await shop.report(third) is Answer.LATE
->>>>>>> hg
