@@ -140,6 +140,27 @@ async def test_who_is_signed_out_is_led_to_the_door(browser: Browser, server: Da
         assert "next=" in page.url
 
 
+HIDE = """(isHidden) => {
+    Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+async def test_a_tab_that_nobody_sees_holds_no_connection(
+    browser: Browser, server: DaemonProcess, tenant: Tenant
+) -> None:
+    """A browser has six connections to a service: with as many live pages in other tabs, no page would load."""
+    async with reader(browser, server.url, tenant.key) as page:
+        await page.goto(tenant.home)
+        await is_live(page)
+        async with page.expect_event("requestfailed", lambda it: it.url.endswith("/~live")):
+            await page.evaluate(HIDE, True)
+        await tenant.client.put_handler("meanwhile", "python", "return 1")
+        async with page.expect_request(re.compile("/~live$")):
+            await page.evaluate(HIDE, False)
+        await expect(page.locator("#board")).to_contain_text("meanwhile")
+
+
 async def test_a_result_is_of_the_secrets_that_it_had(browser: Browser, server: DaemonProcess, tenant: Tenant) -> None:
     await tenant.client.put_handler("upper", "python", "return payload.upper()")
     async with reader(browser, server.url, tenant.key) as page:

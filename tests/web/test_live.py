@@ -1,6 +1,7 @@
 """Live pages by themselves: the work is per address and not per reader, and stops when nobody looks."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -42,13 +43,15 @@ def who(request: web.Request) -> Principal:
 @asynccontextmanager
 async def staged(hub: LiveHub) -> AsyncIterator[tuple[Stage, aiohttp.ClientSession]]:
     stage = Stage()
+    numbers = itertools.count()
 
     async def welcome() -> bool:
         return stage.is_welcome
 
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
-            return await hub.stream(request, who(request), "http://here", stage.make, welcome)
+            session = request.query.get("session") or f"session {next(numbers)}"
+            return await hub.stream(request, who(request), session, "http://here", stage.make, welcome)
         except NotReadyYet:
             return web.Response(status=503)
 
@@ -158,6 +161,18 @@ async def test_there_are_only_so_many_streams_in_all_of_a_tenant_and_of_a_key(se
         stage.is_welcome = True
         await until(lambda: not seats.taken)
         assert (await session.get(stage.url)).status == 200, "there is room again"
+
+
+async def test_the_tabs_of_a_browser_are_left_connections() -> None:
+    async with staged(LiveHub(0.0)) as (stage, session):
+        path = stage.url + "?session=one"
+        tabs = [await session.get(path) for _ in range(5)]
+        assert [it.status for it in tabs] == [200, 200, 200, 200, 503]
+        assert (await session.get(stage.url + "?session=another")).status == 200
+        tabs[0].close()
+        async with asyncio.timeout(30):
+            while (await session.get(path)).status != 200:  # nothing is sent meanwhile that would end the stream
+                pass
 
 
 async def test_closing_ends_every_stream() -> None:

@@ -140,7 +140,8 @@ class _Visit:
                 return False
             return (call.who.scopes, call.who.suspended) == (joined.scopes, joined.suspended)
 
-        return await self._tools.hub.stream(request, call.who, call.place.origin, make, is_welcome)
+        session = call.session.form_token if call.session else ""
+        return await self._tools.hub.stream(request, call.who, session, call.place.origin, make, is_welcome)
 
     def trouble(self, error: Exception, request_id: str, client: str) -> web.StreamResponse:
         """An error as a page."""

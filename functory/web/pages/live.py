@@ -17,7 +17,8 @@ from aiohttp import web
 
 from functory.errors import FunctoryError, Missing, NotReadyYet
 from functory.operations.principal import Principal
-from functory.web.http.stream_seats import BEAT_S, HEADERS, StreamSeats
+from functory.web.http.presence import has_gone
+from functory.web.http.stream_seats import BEAT_S, HEADERS, SessionSeats, StreamSeats
 from store.errors import StoreError
 
 log = logging.getLogger("functory.web")
@@ -83,18 +84,30 @@ class LiveHub:
     def __init__(self, tick_s: float, seats: StreamSeats | None = None) -> None:
         self._tick_s = tick_s
         self._seats = seats or StreamSeats()
+        self._of_sessions = SessionSeats()
         self._feeds: dict[View, _Feed] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
     async def stream(
-        self, request: web.Request, who: Principal, origin: str, make: Make, is_welcome: Callable[[], Awaitable[bool]]
+        self,
+        request: web.Request,
+        who: Principal,
+        session: str,
+        origin: str,
+        make: Make,
+        is_welcome: Callable[[], Awaitable[bool]],
     ) -> web.StreamResponse:
-        """Send events until the reader leaves. Raises NotReadyYet when too many streams are open."""
+        """Send events until the reader leaves. session: any text that is the same for all tabs of a browser.
+
+        Raises NotReadyYet when too many streams are open."""
         if self._is_closed:
             raise NotReadyYet(_REFUSED)
         answer = web.StreamResponse(headers=HEADERS)
-        with self._seats.one(who, _REFUSED):
+        with (
+            self._of_sessions.one(session, lambda: has_gone(request), _REFUSED),
+            self._seats.one(who, _REFUSED),
+        ):
             feed = self._join(view_of(request.path_qs, origin, who), make)
             joined = feed.begun
             try:

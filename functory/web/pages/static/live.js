@@ -5,7 +5,7 @@ import { localTimes } from "./times.js";
 const POLL_MS = 10000, RETRY_MS = 30000, RENEW_MS = 3000, TYPING_MS = 1000;
 
 export function follow(region, pulse) {
-  let source = null, polling = 0, renewal = 0, isLeaving = false;
+  let source = null, polling = 0, retrial = 0, renewal = 0, isLeaving = false;
   const say = (state, text) => { if (pulse) { pulse.dataset.state = state; pulse.textContent = text; } };
 
   function listen() {
@@ -14,10 +14,23 @@ export function follow(region, pulse) {
     source.addEventListener("live", (event) => take(JSON.parse(event.data)));
     source.addEventListener("error", () => {
       if (source.readyState !== EventSource.CLOSED) return say("polling", "reconnecting");
-      if (!polling) polling = setInterval(poll, POLL_MS);
       say("polling", "refreshed every 10 s");
-      setTimeout(listen, RETRY_MS);
+      if (!polling) { polling = setInterval(poll, POLL_MS); poll(); }
+      retrial = setTimeout(listen, RETRY_MS);
     });
+  }
+
+  function rest() {
+    source?.close();
+    clearInterval(polling);
+    clearTimeout(retrial);
+    polling = 0;
+  }
+
+  // A browser has six connections to a service, over all its tabs: a tab that nobody sees must not hold one.
+  function look() {
+    rest();
+    if (!document.hidden) listen();
   }
 
   async function poll() {
@@ -47,9 +60,10 @@ export function follow(region, pulse) {
     else renewal = setTimeout(renew, Math.max(rest_ms, TYPING_MS));
   }
 
-  listen();
+  look();
+  document.addEventListener("visibilitychange", look);
   addEventListener("beforeunload", () => { isLeaving = true; });
-  addEventListener("pagehide", () => source.close());
+  addEventListener("pagehide", rest);
 }
 
 function wasReloaded() {
