@@ -140,6 +140,21 @@ async def test_who_is_signed_out_is_led_to_the_door(browser: Browser, server: Da
         assert "next=" in page.url
 
 
+async def test_a_page_of_what_was_deleted_says_so(
+    browser: Browser, server: DaemonProcess, tenant: Tenant, operator_key: str
+) -> None:
+    await tenant.client.put_consumer("follow", "source")
+    async with reader(browser, server.url, operator_key) as page, Client(server.url, operator_key) as operator:
+        for path, delete in (
+            (f"{tenant.home}/consumers/follow", tenant.client.delete_consumer("follow")),
+            (f"{tenant.home}/jobs", operator.delete_tenant(tenant.name)),
+        ):
+            await page.goto(path)
+            await is_live(page)
+            await delete
+            await expect(page.locator("#pulse")).to_have_text("no longer there")
+
+
 HIDE = """(isHidden) => {
     Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
     document.dispatchEvent(new Event("visibilitychange"));

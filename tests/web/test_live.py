@@ -14,7 +14,7 @@ from functory.operations.principal import Principal
 from functory.web.http.stream_seats import StreamSeats
 from functory.web.pages.live import LiveHub
 from functory.wire.admin import TenantLimits
-from store.errors import StoreUnavailable
+from store.errors import NotFound, StoreUnavailable
 from tests.support.pages import heard
 
 
@@ -110,11 +110,13 @@ async def test_what_cannot_be_made_now_is_tried_again() -> None:
         assert await heard(reader) == "back"
 
 
-async def test_a_page_that_is_gone_ends_the_stream() -> None:
+@pytest.mark.parametrize("error", [Missing("purged"), NotFound("deleted")])
+async def test_who_looks_at_what_is_gone_is_told_and_the_stream_ends(error: Exception) -> None:
     async with staged(LiveHub(0.0)) as (stage, session):
         reader = await session.get(stage.url)
-        stage.texts.put_nowait(Missing("purged"))
-        assert await heard(reader) == ""
+        stage.texts.put_nowait(error)
+        async with asyncio.timeout(30):
+            assert "event: gone\n" in await reader.text()
 
 
 async def test_a_reader_who_is_not_welcome_any_more_is_let_go() -> None:
