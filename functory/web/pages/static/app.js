@@ -2,6 +2,14 @@
 import { follow } from "./live.js";
 import { localTimes } from "./times.js";
 import { helpEditor } from "./editor.js";
+import { helpForms } from "./forms.js";
+
+// What an action did is told once: not again when the page is loaded again, and perhaps shows something else.
+const address = new URL(location);
+if (address.searchParams.has("note")) {
+  address.searchParams.delete("note");
+  history.replaceState(history.state, "", address);
+}
 
 localTimes(document);
 setInterval(() => localTimes(document), 5000);
@@ -15,6 +23,8 @@ addEventListener("change", (event) => { // also of a form that came with a live 
 
 for (const form of document.querySelectorAll("form[data-confirm]"))
   form.addEventListener("submit", (event) => { if (!confirm(form.dataset.confirm)) event.preventDefault(); });
+
+helpForms();
 
 document.documentElement.classList.add("js");
 addEventListener("click", async (event) => {
