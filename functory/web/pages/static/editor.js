@@ -35,7 +35,10 @@ export async function helpEditor(form) {
         answer = await send(form, fields, tell);
       }
       const page = new DOMParser().parseFromString(answer.html || "", "text/html");
-      if (started !== edits) complain(changedMeanwhile(isTry, Boolean(answer.location)));
+      if (started !== edits) {
+        complain(changedMeanwhile(isTry, Boolean(answer.location)));
+        if (answer.location) takeHidden(await freshPage());
+      }
       else if (answer.location) { isSaved = true; location.assign(answer.location); }
       else if (page.getElementById("outcome")) show(page);
       else complain(page.querySelector("main p")?.textContent || "Something went wrong."); // e.g. signed out
@@ -50,11 +53,23 @@ export async function helpEditor(form) {
 
   // Who has signed in again, perhaps in another tab, has a new session, and the page's token is of the old one.
   async function renewToken() {
-    const page = new DOMParser().parseFromString(await (await fetch(location.href)).text(), "text/html");
+    const page = await freshPage();
     const token = page.querySelector('form.handler input[name="token"]')?.value;
     if (!token || token === form.elements.token.value) return false;
     for (const field of document.querySelectorAll('input[name="token"]')) field.value = token;
     return true;
+  }
+
+  async function freshPage() {
+    return new DOMParser().parseFromString(await (await fetch(location.href)).text(), "text/html");
+  }
+
+  // The folder and the version that the text is on now.
+  function takeHidden(page) {
+    for (const name of ["tree", "version"]) {
+      const field = page.querySelector(`form.handler input[name="${name}"]`);
+      if (field && form.elements[name]) form.elements[name].value = field.value;
+    }
   }
 
   function changedMeanwhile(isTry, isSaved) {
@@ -64,8 +79,7 @@ export async function helpEditor(form) {
 
   function show(page) {
     for (const id of ["outcome", "trouble"]) document.getElementById(id).replaceWith(page.getElementById(id));
-    const tree = page.querySelector('input[name="tree"]'); // the folder that is active now
-    if (tree) form.elements.tree.value = tree.value;
+    takeHidden(page);
     markError();
     document.getElementById("problem")?.focus();
   }
