@@ -2,11 +2,12 @@
 
 from typing import Final
 
+from functory.errors import InvalidInput
 from functory.operations import scoreboard
 from functory.web.pages.board import Group
 from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Page, Pages
-from store.values.scoreboard import DAY_MS, HOUR_MS
+from store.values.scoreboard import DAY_MS, HOUR_MS, FailureGroup
 from vocabulary.names import type_of
 
 pages = Pages()
@@ -21,13 +22,17 @@ async def list_failures(call: PageCall) -> Page:
     window = call.query("window", "day")
     window = window if window in WINDOWS else "day"
     type_name = call.query("type")
-    groups = await scoreboard.failures(
-        call.service,
-        call.tenant,
-        named=type_name or None,
-        since_ms=max(call.now_ms - WINDOWS[window], 0),
-        limit=_MAX_GROUPS,
-    )
+    groups: list[FailureGroup] = []
+    try:
+        groups = await scoreboard.failures(
+            call.service,
+            call.tenant,
+            named=type_name or None,
+            since_ms=max(call.now_ms - WINDOWS[window], 0),
+            limit=_MAX_GROUPS,
+        )
+    except InvalidInput as error:
+        call.refusal = str(error)
     values = {
         "groups": [Group(type_of(it.jobtype), it) for it in groups],
         "is_full": len(groups) == _MAX_GROUPS,
@@ -36,4 +41,4 @@ async def list_failures(call: PageCall) -> Page:
         "type": type_name,
         "now_ms": call.now_ms,
     }
-    return Page("failures.html", values)
+    return Page("failures.html", values, 422 if call.refusal else 200)
