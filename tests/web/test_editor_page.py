@@ -47,6 +47,16 @@ async def test_what_another_tab_saved_in_another_file_stays(site: Site) -> None:
     assert await files_of(site) == {name: f"X = 2 # {name}\n".encode() for name in FILES}
 
 
+async def test_the_payload_of_a_job_stays_from_file_to_file(site: Site) -> None:
+    await put(site, FILES)
+    first, _ = await site.add("the-one", "another", path="/acme/job/up/add")
+    await site.run(jobtype="acme-up")
+    async with visitor(site, "acme") as acme:
+        page = await acme.get(f"{EDIT}?job={first}")
+        (link,) = re.findall(r'<a href="([^"]*file=b.py)"', page.text)
+        assert ">\nthe-one</textarea>" in (await acme.get(unescape(link))).text
+
+
 @pytest.mark.parametrize("more", ["{", "[]", f"[{' ' * 3000}]"])
 async def test_more_settings_that_are_not_an_object_are_called_what_they_are(site: Site, more: str) -> None:
     await put(site, FILES)

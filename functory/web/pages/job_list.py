@@ -8,6 +8,7 @@ from functory.web.pages import inert_text
 from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Page, Pages
 from store.base import Code, JobFilter, JobPage, JobRecord, JobState
+from vocabulary.glob import PatternTooLong
 from vocabulary.names import type_of
 
 pages = Pages()
@@ -64,7 +65,7 @@ async def list_jobs(call: PageCall) -> Page:
         page = await jobs.list_jobs(
             call.service, call.tenant, where, named=type_name or None, cursor=cursor, limit=PAGE_JOBS
         )
-    except InvalidInput as error:
+    except (InvalidInput, PatternTooLong) as error:
         call.refusal, page = str(error), JobPage((), None)
     values = {
         "lines": [line_of(record) for record in page.records],
