@@ -113,7 +113,7 @@ class PageCall:
         return start if start < count else max(count - 1, 0) // page_rows * page_rows
 
     def may(self, scope: str) -> bool:
-        return scope in self.who.scopes and (scope == "read" or not self.who.suspended)
+        return scope in self.who.scopes and (scope == "read" or self.is_operator or not self.who.suspended)
 
     def link(self, **changes: object) -> str:
         """This address with other query options; None leaves one out."""

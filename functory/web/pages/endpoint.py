@@ -218,11 +218,13 @@ async def admit(call: PageCall, route: PageRoute) -> None:
     if route.scope != "signed_in":
         if route.scope == "operator" and principal.tenant != OPERATOR:
             raise Missing("there is nothing at this address")
-        call.who.require(route.scope)
+        who = call.who._replace(suspended=False) if call.is_operator else call.who
+        who.require(route.scope)
 
 
 async def _of_tenant(call: PageCall, principal: Principal, name: str) -> Principal:
-    """The operator may look at every tenant's pages and manage its jobs, but not change its code."""
+    """The operator may look at every tenant's pages and manage its jobs, also while it is suspended, but not change
+    its code."""
     if principal.tenant == name:
         return principal
     unknown = Missing("there is nothing at this address for you")
@@ -232,7 +234,9 @@ async def _of_tenant(call: PageCall, principal: Principal, name: str) -> Princip
     if tenant is None:
         raise unknown
     scopes = frozenset({"read", "manage"})
-    return Principal(principal.key_id, tenant.name, scopes, limits_of(tenant), tenant_since_ms=tenant.created_ms)
+    return Principal(
+        principal.key_id, tenant.name, scopes, limits_of(tenant), tenant.suspended, tenant_since_ms=tenant.created_ms
+    )
 
 
 async def read_form(call: PageCall) -> dict[str, str]:

@@ -12,6 +12,7 @@ if (address.searchParams.has("note")) {
 }
 
 localTimes(document);
+document.getElementById("zone").textContent = "Times are in your zone. Hover for UTC.";
 setInterval(() => localTimes(document), 5000);
 
 const region = document.getElementById("live");
