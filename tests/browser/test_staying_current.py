@@ -1,6 +1,7 @@
 """A page that stays open: its live part and all around it tell the same, and the reader's place in it is kept."""
 
 import re
+from functools import partial
 
 import pytest
 from msgspec import UnsetType
@@ -146,12 +147,12 @@ async def test_a_page_of_what_was_deleted_says_so(
     await tenant.client.put_consumer("follow", "source")
     async with reader(browser, server.url, operator_key) as page, Client(server.url, operator_key) as operator:
         for path, delete in (
-            (f"{tenant.home}/consumers/follow", tenant.client.delete_consumer("follow")),
-            (f"{tenant.home}/jobs", operator.delete_tenant(tenant.name)),
+            (f"{tenant.home}/consumers/follow", partial(tenant.client.delete_consumer, "follow")),
+            (f"{tenant.home}/jobs", partial(operator.delete_tenant, tenant.name)),
         ):
             await page.goto(path)
             await is_live(page)
-            await delete
+            await delete()
             await expect(page.locator("#pulse")).to_have_text("no longer there")
 
 
