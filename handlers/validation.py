@@ -232,11 +232,18 @@ def _env(value: object, language: Language) -> Mapping[str, str]:
 
 def check_secret_name(name: object) -> str:
     """Raises InvalidHandlerError unless a secret may have the name: it becomes an environment variable."""
-    if not isinstance(name, str) or not _ENV_NAME.fullmatch(name):
-        raise InvalidHandlerError("secrets", "has a name that is not letters, digits and _ (not starting with a digit)")
-    if _ENV_REFUSED.fullmatch(name):
-        raise InvalidHandlerError("secrets", f"{name} may not be set by a tenant; choose another name")
+    if not isinstance(name, str):
+        raise InvalidHandlerError("secrets", "has a name that is not text")
+    if trouble := secret_name_trouble(name):
+        raise InvalidHandlerError("secrets", f"{name!r:.80} {trouble}")
     return name
+
+
+def secret_name_trouble(name: str) -> str:
+    """What is wrong with the name, to be read after it; empty if nothing is."""
+    if not _ENV_NAME.fullmatch(name):
+        return "is not a name of letters, digits and _ that does not start with a digit"
+    return "may not be set by a tenant; choose another name" if _ENV_REFUSED.fullmatch(name) else ""
 
 
 def _secrets(value: object, env: Mapping[str, Any], language: Language) -> tuple[str, ...]:

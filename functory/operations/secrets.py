@@ -6,7 +6,7 @@ from functory.operations.principal import Principal
 from functory.operations.service import Service
 from handlers.errors import InvalidHandlerError
 from handlers.model import Handler
-from handlers.validation import check_secret_name
+from handlers.validation import secret_name_trouble
 from store.base import Secret
 
 
@@ -41,7 +41,5 @@ async def require_secrets(service: Service, tenant: str, handler: Handler) -> No
 
 
 def _check_name(name: str) -> None:
-    try:
-        check_secret_name(name)
-    except InvalidHandlerError as error:
-        raise InvalidInput(f"{name!r:.80}: {error}", detail={"field": "name"}) from None
+    if trouble := secret_name_trouble(name):
+        raise InvalidInput(f"{name!r:.80} {trouble}", detail={"field": "name"})

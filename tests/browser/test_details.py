@@ -9,7 +9,7 @@ from playwright.async_api import Browser, expect
 
 from tests.browser.conftest import Tenant
 from tests.browser.reader import reader
-from tests.support.daemon_process import DaemonProcess
+from tests.support.daemon_process import DaemonProcess, make_key
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]  # the browser lives in one event loop
 
@@ -48,6 +48,23 @@ async def test_a_long_name_leaves_the_columns_in_sight(
             hidden_px = "it => it.parentElement.scrollWidth - it.parentElement.clientWidth"
             assert await table.evaluate(hidden_px) <= 0, path
             assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
+
+
+async def test_a_long_name_of_a_tenant_breaks_no_word(
+    browser: Browser, server: DaemonProcess, operator_key: str
+) -> None:
+    name = "a" + "m" * 31
+    await make_key(server, name)
+    lines = """it => [...it.querySelectorAll("a, b")].map((part) => {
+        const range = document.createRange();
+        range.selectNodeContents(part);
+        return range.getClientRects().length;
+    })"""
+    async with reader(browser, server.url, operator_key, viewport={"width": 360, "height": 800}) as page:
+        await page.goto(f"/ui/t/{name}")
+        await expect(page.locator("#zone")).to_contain_text("your zone")
+        assert (await page.locator(".whose").evaluate(lines))[0] == 1
+        assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
 async def test_a_time_of_another_year_has_its_year(browser: Browser, server: DaemonProcess, tenant: Tenant) -> None:

@@ -215,7 +215,7 @@ async def test_the_operator_pauses_a_tenant_and_its_jobs_wait(
         await expect(page.get_by_role("status")).to_contain_text("Paused")
         added = await submit_as_operator(server, operator_key, tenant.name, "work")
         await page.goto(f"{tenant.home}/job/{added}")
-        await expect(page.locator(".banner")).to_contain_text("the operator has suspended the tenant")
+        await expect(page.locator("#live .banner")).to_contain_text("the operator has suspended the tenant")
         await page.goto(f"/ui/operator/tenants/{tenant.name}")
         await page.get_by_role("button", name="Resume tenant").click()
         await page.goto(f"{tenant.home}/job/{added}")

@@ -1,6 +1,7 @@
 """A page that stays open: its live part and all around it tell the same, and the reader's place in it is kept."""
 
 import re
+from functools import partial
 
 import pytest
 from msgspec import UnsetType
@@ -138,6 +139,42 @@ async def test_who_is_signed_out_is_led_to_the_door(browser: Browser, server: Da
         await page.clock.run_for(10_500)
         await expect(page).to_have_title(re.compile("Sign in"))
         assert "next=" in page.url
+
+
+async def test_a_page_of_what_was_deleted_says_so(
+    browser: Browser, server: DaemonProcess, tenant: Tenant, operator_key: str
+) -> None:
+    await tenant.client.put_consumer("follow", "source")
+    async with reader(browser, server.url, operator_key) as page, Client(server.url, operator_key) as operator:
+        for path, delete in (
+            (f"{tenant.home}/consumers/follow", partial(tenant.client.delete_consumer, "follow")),
+            (f"{tenant.home}/jobs", partial(operator.delete_tenant, tenant.name)),
+        ):
+            await page.goto(path)
+            await is_live(page)
+            await delete()
+            await expect(page.locator("#pulse")).to_have_text("no longer there")
+
+
+HIDE = """(isHidden) => {
+    Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+async def test_a_tab_that_nobody_sees_holds_no_connection(
+    browser: Browser, server: DaemonProcess, tenant: Tenant
+) -> None:
+    """A browser has six connections to a service: with as many live pages in other tabs, no page would load."""
+    async with reader(browser, server.url, tenant.key) as page:
+        await page.goto(tenant.home)
+        await is_live(page)
+        async with page.expect_event("requestfailed", lambda it: it.url.endswith("/~live")):
+            await page.evaluate(HIDE, True)
+        await tenant.client.put_handler("meanwhile", "python", "return 1")
+        async with page.expect_request(re.compile("/~live$")):
+            await page.evaluate(HIDE, False)
+        await expect(page.locator("#board")).to_contain_text("meanwhile")
 
 
 async def test_a_result_is_of_the_secrets_that_it_had(browser: Browser, server: DaemonProcess, tenant: Tenant) -> None:

@@ -48,6 +48,16 @@ async def test_what_another_tab_saved_in_another_file_stays(site: Site) -> None:
     assert await files_of(site) == {name: f"X = 2 # {name}\n".encode() for name in FILES}
 
 
+async def test_the_payload_of_a_job_stays_from_file_to_file(site: Site) -> None:
+    await put(site, FILES)
+    first, _ = await site.add("the-one", "another", path="/acme/job/up/add")
+    await site.run(jobtype="acme-up")
+    async with visitor(site, "acme") as acme:
+        page = await acme.get(f"{EDIT}?job={first}")
+        (link,) = re.findall(r'<a href="([^"]*file=b.py)"', page.text)
+        assert ">\nthe-one</textarea>" in (await acme.get(unescape(link))).text
+
+
 @pytest.mark.parametrize("more", ["{", "[]", f"[{' ' * 3000}]"])
 async def test_more_settings_that_are_not_an_object_are_called_what_they_are(site: Site, more: str) -> None:
     await put(site, FILES)
@@ -85,6 +95,43 @@ async def test_a_file_that_another_tab_saved_is_replaced_only_by_who_was_told(si
         saved = await acme.post(EDIT, typed(form_of(refused), "X = 3\n"))
         assert saved.location.endswith("note=saved")
     assert await files_of(site) == {**FILES, name: b"X = 3\n"}
+
+
+async def test_a_version_that_was_saved_meanwhile_is_replaced_only_by_who_was_told(site: Site) -> None:
+    await site.call("PUT", "/acme/handler/up?lang=python", data=b"return 1")
+    async with visitor(site, "acme") as acme:
+        first, second = [await opened(acme, EDIT) for _ in range(2)]
+        assert (await acme.post(EDIT, {**first, "body": "return 2", "timeout_s": "7"})).location.endswith("note=saved")
+        tried = await acme.post(EDIT, {**second, "body": "return 3", "do": "try"})
+        assert form_of(tried)["version"] == "1", "a try is of no version"
+        for body in ("return 3", "return 2"):
+            refused = await acme.post(EDIT, {**second, "body": body})
+            assert (refused.status, "Version 2 was saved since you opened version 1" in refused.text) == (409, True)
+            assert form_of(refused)["timeout_s"] == second["timeout_s"]
+        same = await acme.post(EDIT, {**second, "body": "return 2", "timeout_s": "7"})
+        assert same.location.endswith("note=unchanged")
+        refused = await acme.post(EDIT, second)
+        assert (await acme.post(EDIT, form_of(refused))).location.endswith("note=saved")
+
+
+async def test_a_new_handler_does_not_replace_one_that_is_there_without_a_word(site: Site) -> None:
+    await site.call("PUT", "/acme/handler/up?lang=python", data=b"return 1")
+    async with visitor(site, "acme") as acme:
+        form = {**await opened(acme, "/ui/t/acme/new"), "type": "up", "body": "return 2"}
+        refused = await acme.post("/ui/t/acme/new", form)
+        assert (refused.status, "The type up has a handler already" in refused.text) == (409, True)
+        again = await acme.post("/ui/t/acme/new", form_of(refused))
+        assert again.location.endswith("/type/up?note=saved")
+
+
+async def test_settings_of_a_folder_that_were_saved_meanwhile_are_replaced_only_by_who_was_told(site: Site) -> None:
+    await put(site, FILES)
+    async with visitor(site, "acme") as acme:
+        first, second = [await opened(acme, f"{EDIT}?file={name}") for name in ("a.py", "b.py")]
+        assert (await acme.post(EDIT, {**first, "timeout_s": "7"})).location.endswith("note=saved")
+        refused = await acme.post(EDIT, typed(second, "X = 2\n"))
+        assert (refused.status, "was saved since you opened version" in refused.text) == (409, True)
+        assert (await acme.post(EDIT, form_of(refused))).location.endswith("note=saved")
 
 
 async def test_a_handler_that_is_no_folder_any_more_is_not_made_one_again(site: Site) -> None:

@@ -1,6 +1,7 @@
 """Live pages by themselves: the work is per address and not per reader, and stops when nobody looks."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -13,7 +14,7 @@ from functory.operations.principal import Principal
 from functory.web.http.stream_seats import StreamSeats
 from functory.web.pages.live import LiveHub
 from functory.wire.admin import TenantLimits
-from store.errors import StoreUnavailable
+from store.errors import NotFound, StoreUnavailable
 from tests.support.pages import heard
 
 
@@ -42,13 +43,15 @@ def who(request: web.Request) -> Principal:
 @asynccontextmanager
 async def staged(hub: LiveHub) -> AsyncIterator[tuple[Stage, aiohttp.ClientSession]]:
     stage = Stage()
+    numbers = itertools.count()
 
     async def welcome() -> bool:
         return stage.is_welcome
 
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
-            return await hub.stream(request, who(request), "http://here", stage.make, welcome)
+            session = request.query.get("session") or f"session {next(numbers)}"
+            return await hub.stream(request, who(request), session, "http://here", stage.make, welcome)
         except NotReadyYet:
             return web.Response(status=503)
 
@@ -107,11 +110,13 @@ async def test_what_cannot_be_made_now_is_tried_again() -> None:
         assert await heard(reader) == "back"
 
 
-async def test_a_page_that_is_gone_ends_the_stream() -> None:
+@pytest.mark.parametrize("error", [Missing("purged"), NotFound("deleted")])
+async def test_who_looks_at_what_is_gone_is_told_and_the_stream_ends(error: Exception) -> None:
     async with staged(LiveHub(0.0)) as (stage, session):
         reader = await session.get(stage.url)
-        stage.texts.put_nowait(Missing("purged"))
-        assert await heard(reader) == ""
+        stage.texts.put_nowait(error)
+        async with asyncio.timeout(30):
+            assert "event: gone\n" in await reader.text()
 
 
 async def test_a_reader_who_is_not_welcome_any_more_is_let_go() -> None:
@@ -158,6 +163,18 @@ async def test_there_are_only_so_many_streams_in_all_of_a_tenant_and_of_a_key(se
         stage.is_welcome = True
         await until(lambda: not seats.taken)
         assert (await session.get(stage.url)).status == 200, "there is room again"
+
+
+async def test_the_tabs_of_a_browser_are_left_connections() -> None:
+    async with staged(LiveHub(0.0)) as (stage, session):
+        path = stage.url + "?session=one"
+        tabs = [await session.get(path) for _ in range(5)]
+        assert [it.status for it in tabs] == [200, 200, 200, 200, 503]
+        assert (await session.get(stage.url + "?session=another")).status == 200
+        tabs[0].close()
+        async with asyncio.timeout(30):
+            while (await session.get(path)).status != 200:  # nothing is sent meanwhile that would end the stream
+                pass
 
 
 async def test_closing_ends_every_stream() -> None:

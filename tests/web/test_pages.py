@@ -90,7 +90,7 @@ async def test_failures_lead_to_an_example(site: Site) -> None:
     async with visitor(site, "acme") as acme:
         for path in ("/ui/t/acme", "/ui/t/acme/failures", "/ui/t/acme/type/thumb"):
             page = await acme.get(path)
-            assert f'href="/ui/t/acme/job/{job_id}"' in page.text, path
+            assert f'href="/ui/t/acme/job/{job_id}?type=thumb' in page.text, path
             assert "KeyError: &#39;a&#39;" in page.text, path
         assert "Traceback" in (await acme.get(f"/ui/t/acme/job/{job_id}")).text
 

@@ -1,10 +1,11 @@
-"""How many streams of events are open at once: of one key, of one tenant, in total.
+"""How many streams of events are open at once: of one session of a browser, of one key, of one tenant, in total.
 
-Ensures: neither one key nor all keys of one tenant can take every seat.
+Ensures: neither one key nor all keys of one tenant can take every seat. The streams of one session leave its browser
+connections for other requests.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -53,3 +54,26 @@ class StreamSeats:
         finally:
             self._of_key -= key
             self._of_tenant -= tenant
+
+
+class SessionSeats:
+    """A browser has six connections to a service over all its tabs. If streams had them all, no page would load."""
+
+    def __init__(self, per_session: int = 4) -> None:
+        self._per_session = per_session
+        self._open: dict[str, list[Callable[[], bool]]] = {}
+
+    @contextmanager
+    def one(self, session: str, has_gone: Callable[[], bool], refusal: str) -> Iterator[None]:
+        """A seat while the stream is open. It is free as soon as its reader has gone, although a stream notices that
+        only when it next sends something. Raises NotReadyYet with that text if there is none."""
+        streams = self._open.setdefault(session, [])
+        if sum(not it() for it in streams) >= self._per_session:
+            raise NotReadyYet(refusal)
+        streams.append(has_gone)
+        try:
+            yield
+        finally:
+            streams.remove(has_gone)
+            if not streams:
+                del self._open[session]

@@ -52,7 +52,7 @@ class PageTools:
 class PageCall:
     """One request for a page: who makes it, for which tenant, and the form that came with it."""
 
-    __slots__ = ("form", "params", "path", "place", "request", "session", "tell", "tools", "who")
+    __slots__ = ("form", "params", "path", "place", "refusal", "request", "session", "tell", "tools", "who")
 
     def __init__(self, tools: PageTools, request: web.Request, params: Params, place: Place) -> None:
         self.tools = tools
@@ -65,6 +65,8 @@ class PageCall:
         self.who: Principal = NOBODY
         """On a tenant's page the principal of that tenant, also for the operator; elsewhere the session's."""
         self.form: dict[str, str] = {}
+        self.refusal = ""
+        """Why the form, or what the query asks for, was refused. The frame shows it above the page."""
         self.tell: Tell = nobody
         """Hears the steps of what takes long."""
 
@@ -111,7 +113,7 @@ class PageCall:
         return start if start < count else max(count - 1, 0) // page_rows * page_rows
 
     def may(self, scope: str) -> bool:
-        return scope in self.who.scopes and (scope == "read" or not self.who.suspended)
+        return scope in self.who.scopes and (scope == "read" or self.is_operator or not self.who.suspended)
 
     def link(self, **changes: object) -> str:
         """This address with other query options; None leaves one out."""

@@ -51,6 +51,9 @@ class PageRoute:
     live: str
     progress: bool = False
     """Whether the page's script may ask for the steps as events."""
+    form: Callable[..., Awaitable[Page]] | None = None
+    """The page that the form is on. It is the answer when the form is refused, and has then what was typed in
+    `call.form`; the frame tells why."""
 
 
 class Pages:
@@ -60,15 +63,24 @@ class Pages:
         self.all: list[PageRoute] = []
 
     def get(self, path: str, *, scope: Access, live: str = "") -> Callable[[_F], _F]:
-        return self._add("GET", path, scope, live)
-
-    def post(self, path: str, *, scope: Access, progress: bool = False) -> Callable[[_F], _F]:
-        """Declare a form's target. It is called only with a form that carries the session's token."""
-        return self._add("POST", path, scope, "", progress=progress)
-
-    def _add(self, method: str, path: str, scope: Access, live: str, *, progress: bool = False) -> Callable[[_F], _F]:
         def declare(call: _F) -> _F:
-            self.all.append(PageRoute(method, path, call, scope, live, progress))
+            self.all.append(PageRoute("GET", path, call, scope, live))
+            return call
+
+        return declare
+
+    def post(
+        self,
+        path: str,
+        *,
+        scope: Access,
+        progress: bool = False,
+        form: Callable[..., Awaitable[Page]] | None = None,
+    ) -> Callable[[_F], _F]:
+        """Declare a form's target. It is called only with a form that carries the session's token."""
+
+        def declare(call: _F) -> _F:
+            self.all.append(PageRoute("POST", path, call, scope, "", progress, form))
             return call
 
         return declare

@@ -1,5 +1,7 @@
 """The editor of a handler: change the body, try it on a payload without storing it, save it.
 
+Ensures: who saves over a version that they have not seen is told first.
+
 A trial runs in the sandbox exactly as a job would, and leaves nothing behind. The form comes back with the answer, so
 nothing that was typed is lost.
 """
@@ -16,7 +18,7 @@ from functory.web.api.handler_fields import decode_handler_fields
 from functory.web.http.endpoint import check_type_name
 from functory.web.http.presence import while_present
 from functory.web.pages import inert_text
-from functory.web.pages.call import PageCall
+from functory.web.pages.call import PageCall, whole_number
 from functory.web.pages.declaration import Go, Page, Pages
 from functory.web.pages.error_line import error_line
 from functory.web.pages.folder_files import file_rows
@@ -61,6 +63,8 @@ class Draft(NamedTuple):
     """Of a folder: the file that `body` is the text of; empty for the entry."""
     is_text: bool = True
     """Whether a form can hold what is stored."""
+    version: int | None = 0
+    """The one that was opened, 0 if there was none; None if the form does not say."""
 
 
 @pages.get("/ui/t/{tenant}/new", scope="handlers")
@@ -87,7 +91,8 @@ async def edit_handler(call: PageCall) -> Page:
             text = await _text_of(call, draft, stored)
         except HandlerError as error:
             raise Missing(str(error)) from None
-        draft = draft._replace(body=text or "", is_text=text is not None and is_typable(text))
+        is_text = text is not None and is_typable(text)
+        draft = draft._replace(body=text or "", is_text=is_text, version=stored.version)
     return await _page(call, draft, stored)
 
 
@@ -120,6 +125,7 @@ async def _take(call: PageCall, type_name: str) -> Page | Go:
         entry=form.get("entry", ""),
         tree=form.get("tree", ""),
         file=form.get("file", ""),
+        version=whole_number(form.get("version", "")),
     )
     stored = await _stored(call, type_name)
     tried: Stopped | None = None
@@ -127,9 +133,12 @@ async def _take(call: PageCall, type_name: str) -> Page | Go:
     try:
         check_type_name(type_name)
         draft, late = await _on_active(call, draft, stored)
+        fields = _fields(draft)
+        late = late or (_unseen(draft, fields, stored) if form.get("do") == "save" else "")
         if late:
+            draft = draft._replace(version=stored.version if stored else 0)
             return (await _page(call, draft, stored, problem=late))._replace(status=409)
-        fields = await _with_text(call, draft, stored, _fields(draft))
+        fields = await _with_text(call, draft, stored, fields)
         if form.get("do") == "save":
             return await _save(call, type_name, fields)
         payload = await _payload_bytes(call, draft)
@@ -165,6 +174,30 @@ async def _on_active(call: PageCall, draft: Draft, stored: StoredHandler | None)
         draft,
         f"{name} was saved since you opened it: open it again to see that text, or go on to replace it with yours",
     )
+
+
+def _unseen(draft: Draft, fields: Mapping[str, Any], stored: StoredHandler | None) -> str:
+    """What to say if this would replace a version that was saved since the page was opened. The files of a folder have
+    been looked at; then these are the settings."""
+    if stored is None or draft.version is None or draft.version == stored.version:
+        return ""
+    now = decode_handler(stored.data)
+    is_same_text = bool(draft.tree) or (not now.tree and as_stored(draft.body, now.body) == now.body)
+    if is_same_text and _settings(parse_handler({**fields, "body": "-"})) == _settings(now):
+        return ""
+    if not draft.version:
+        return (
+            f"the type {draft.type} has a handler already, version {stored.version}: look at it first, or save again"
+            " to replace it with yours"
+        )
+    return (
+        f"version {stored.version} was saved since you opened version {draft.version}: open it again to see what"
+        " changed, or save again to replace it with yours"
+    )
+
+
+def _settings(handler: Handler) -> dict[str, Any]:
+    return {name: value for name, value in handler.to_json().items() if name not in ("body", "tree", "lock")}
 
 
 async def _save(call: PageCall, type_name: str, fields: Mapping[str, Any]) -> Go:
@@ -209,7 +242,7 @@ async def _page(
         if tried
         else 0,
         "tried_result": inert_text.show(tried.result) if tried else None,
-        "tried_log": inert_text.show(tried.log) if tried and tried.log else None,
+        "tried_log": inert_text.show(tried.log, is_log=True) if tried and tried.log else None,
         "tried_jobs": [(job.type, inert_text.line(job.payload.decode("utf-8", "replace"))) for job in tried.new_jobs]
         if tried
         else [],

@@ -21,15 +21,17 @@ from functory.operations.tenants import find_tenant
 from functory.web.http.answers import describe_error, json_answer
 from functory.web.http.body import read_body
 from functory.web.http.body_room import MIB, most_bytes
-from functory.web.http.edge import Params
+from functory.web.http.edge import REQUEST_ID, Params
 from functory.web.http.endpoint import Web
 from functory.web.http.form import parse_form
 from functory.web.http.progress import ProgressEvents, wants_progress
+from functory.web.pages import inert_text
 from functory.web.pages.call import THEME_COOKIE, PageCall, PageTools
 from functory.web.pages.cookies import cookie_of
 from functory.web.pages.declaration import LIVE, Go, Page, PageRoute
 from functory.web.pages.notices import NOTES
 from functory.wire.tenant_limits import limits_of
+from journal import JournalError
 from runner.packages.source import Tell
 from store.errors import StoreError
 
@@ -91,6 +93,10 @@ class _Visit:
         if self._route.method == "POST":
             CLIENT.set(call.client)
             await _take_form(call)
+            try:
+                _check_token(call)
+            except Forbidden as error:
+                return await _finish(call, self._route, await self._refused(call, error))
         has_room = self._tools.web.streams.has_room(call.who)
         if self._route.progress and wants_progress(request, has_room=has_room):
             return await self._stream_steps(call)
@@ -99,10 +105,21 @@ class _Visit:
     async def _finished(self, call: PageCall) -> web.StreamResponse:
         if self._route.method == "GET" and call.tenant and call.query("note") in NOTES:
             self._tools.recent.renew(call.who)
-        answer = await self._route.call(call)
+        try:
+            answer = await self._route.call(call)
+        except (FunctoryError, StoreError, JournalError) as error:
+            answer = await self._refused(call, error)
         if self._route.method == "POST" and call.tenant:
             self._tools.recent.forget(call.who)
         return await _finish(call, self._route, answer)
+
+    async def _refused(self, call: PageCall, error: Exception) -> Page:
+        """The page that the form is on, with what was typed and the reason. Raises the error if it is on none."""
+        if self._route.form is None:
+            raise error
+        problem = describe_error(error, call.request[REQUEST_ID], call.client)
+        call.refusal = problem.message
+        return (await self._route.form(call))._replace(status=problem.status)
 
     async def _stream_steps(self, call: PageCall) -> web.StreamResponse:
         """The same, as events: steps, and at last the page, or the address to go to."""
@@ -140,7 +157,8 @@ class _Visit:
                 return False
             return (call.who.scopes, call.who.suspended) == (joined.scopes, joined.suspended)
 
-        return await self._tools.hub.stream(request, call.who, call.place.origin, make, is_welcome)
+        session = call.session.form_token if call.session else ""
+        return await self._tools.hub.stream(request, call.who, session, call.place.origin, make, is_welcome)
 
     def trouble(self, error: Exception, request_id: str, client: str) -> web.StreamResponse:
         """An error as a page."""
@@ -179,10 +197,13 @@ def _count(state: Web, principal: Principal) -> None:
 async def _take_form(call: PageCall) -> None:
     call.tools.origins.check_origin(call.place, call.request.headers)
     call.form = await read_form(call)
+
+
+def _check_token(call: PageCall) -> None:
     if call.session is not None and not hmac.compare_digest(
         call.form.pop("token", "").encode(), call.session.form_token.encode()
     ):
-        raise Forbidden("the form is from another session: go back, reload the page, and send it again")
+        raise Forbidden("the form is from another session, and nothing was done: send it again")
 
 
 async def admit(call: PageCall, route: PageRoute) -> None:
@@ -197,11 +218,13 @@ async def admit(call: PageCall, route: PageRoute) -> None:
     if route.scope != "signed_in":
         if route.scope == "operator" and principal.tenant != OPERATOR:
             raise Missing("there is nothing at this address")
-        call.who.require(route.scope)
+        who = call.who._replace(suspended=False) if call.is_operator else call.who
+        who.require(route.scope)
 
 
 async def _of_tenant(call: PageCall, principal: Principal, name: str) -> Principal:
-    """The operator may look at every tenant's pages and manage its jobs, but not change its code."""
+    """The operator may look at every tenant's pages and manage its jobs, also while it is suspended, but not change
+    its code."""
     if principal.tenant == name:
         return principal
     unknown = Missing("there is nothing at this address for you")
@@ -211,7 +234,9 @@ async def _of_tenant(call: PageCall, principal: Principal, name: str) -> Princip
     if tenant is None:
         raise unknown
     scopes = frozenset({"read", "manage"})
-    return Principal(principal.key_id, tenant.name, scopes, limits_of(tenant), tenant_since_ms=tenant.created_ms)
+    return Principal(
+        principal.key_id, tenant.name, scopes, limits_of(tenant), tenant.suspended, tenant_since_ms=tenant.created_ms
+    )
 
 
 async def read_form(call: PageCall) -> dict[str, str]:
@@ -248,7 +273,7 @@ async def _finish(call: PageCall, route: PageRoute, answer: Page | Go | web.Stre
         mark = "&" if "?" in answer.path else "?"
         return redirect(answer.path + (f"{mark}note={answer.note}" if answer.note else ""))
     live_url = ""
-    if route.live:
+    if route.live and not call.refusal:
         path, mark, query = call.link().partition("?")
         live_url = f"{path}{LIVE}{mark}{query}"
     return await render_page(call, answer, live_url)
@@ -276,6 +301,7 @@ def frame(call: PageCall) -> dict[str, Any]:
         "tenant": call.who.tenant,
         "is_suspended": call.who.suspended,
         "note": NOTES.get(call.query("note"), ""),
+        "refusal": inert_text.line(call.refusal, 600),
         "now_ms": call.now_ms,
         "call": call,
         "live_url": "",

@@ -44,8 +44,9 @@ class Shown(NamedTuple):
     is_cut: bool = False
 
 
-def show(data: bytes, size_bytes: int | None = None) -> Shown:
-    """Text where it is text, the first bytes in hex where it is not. `size_bytes`: of all, if `data` is its start."""
+def show(data: bytes, size_bytes: int | None = None, *, is_log: bool = False) -> Shown:
+    """Text where it is text, the first bytes in hex where it is not. `size_bytes`: of all, if `data` is its start. Of
+    the lines of a log, the last ones are shown: they tell how it ended."""
     head, size_bytes = data[:MAX_BYTES], len(data) if size_bytes is None else size_bytes
     try:
         text = _decode(head, whole=len(head) == size_bytes)
@@ -60,7 +61,7 @@ def show(data: bytes, size_bytes: int | None = None) -> Shown:
     spelled = spell(plain)
     if spelled != plain:
         notes.append("invisible characters are spelled")
-    folded, is_cut = _fold(spelled)
+    folded, is_cut = _fold(spelled, is_log=is_log)
     is_cut = is_cut or len(head) < size_bytes
     if is_cut:
         notes.append("long parts are cut")
@@ -122,16 +123,17 @@ def _names(match: re.Match[str]) -> str:
     return match[0] if match.lastgroup == "flag" else "".join(f"⟨U+{ord(char):04X}⟩" for char in match[0])
 
 
-def _fold(text: str) -> tuple[str, bool]:
+def _fold(text: str, *, is_log: bool) -> tuple[str, bool]:
     lines = text.split("\n")
     is_cut = len(lines) > MAX_LINES
-    kept = lines[:MAX_LINES]
+    kept = lines[-MAX_LINES:] if is_log else lines[:MAX_LINES]
     for number, each in enumerate(kept):
         if len(each) > MAX_LINE_CHARS:
             kept[number] = f"{each[:MAX_LINE_CHARS]} … {len(each) - MAX_LINE_CHARS:,} more characters"
             is_cut = True
     if len(lines) > MAX_LINES:
-        kept.append(f"… {len(lines) - MAX_LINES:,} more lines")
+        left_out = f"… {len(lines) - MAX_LINES:,} {'earlier' if is_log else 'more'} lines"
+        kept.insert(0 if is_log else MAX_LINES, left_out)
     return "\n".join(kept), is_cut
 
 

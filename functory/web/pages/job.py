@@ -14,6 +14,7 @@ from functory.web.http.outflow import LARGE_BYTES
 from functory.web.pages import inert_text
 from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Go, Page, Pages
+from functory.web.pages.failures import find_group
 from functory.web.pages.job_list import line_of
 from functory.wire.progress_text import progress_text
 from functory.workers.values import OWNER
@@ -49,7 +50,13 @@ class Step(NamedTuple):
 @pages.get("/ui/t/{tenant}/job/{id}", scope="read", live="live/job.html")
 async def show_job(call: PageCall) -> Page:
     job_id = call.params["id"]
-    found = await jobs.get_job(call.service, call.tenant, job_id, max_bytes=inert_text.MAX_BYTES)
+    try:
+        found = await jobs.get_job(call.service, call.tenant, job_id, max_bytes=inert_text.MAX_BYTES)
+    except Missing:
+        group = await find_group(call, call.query("type"), call.query("error"))
+        if group is None or group.failure.example_id != job_id:
+            raise
+        return Page("purged_job.html", {"id": job_id, "group": group, "now_ms": call.now_ms}, 404)
     now_ms = call.now_ms
     if isinstance(found, Queued):
         steps = [
@@ -72,7 +79,7 @@ async def show_job(call: PageCall) -> Page:
         "message": inert_text.line(outcome.message) if outcome else "",
         "payload": inert_text.show(job.data, found.data_bytes),
         "result": inert_text.show(outcome.result, found.result_bytes) if outcome and outcome.result else None,
-        "log": inert_text.show(printed) if printed else None,
+        "log": inert_text.show(printed, is_log=True) if printed else None,
         "is_silent": _has_run(found) and found.state not in _UNDER_WAY,
         "progress": None if progress is None else inert_text.line(progress_text(progress)),
         "attempts": _attempts(found),

@@ -2,11 +2,13 @@
 
 from typing import Final, NamedTuple
 
+from functory.errors import InvalidInput
 from functory.operations import jobs
 from functory.web.pages import inert_text
 from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Page, Pages
-from store.base import Code, JobFilter, JobRecord, JobState
+from store.base import Code, JobFilter, JobPage, JobRecord, JobState
+from vocabulary.glob import PatternTooLong
 from vocabulary.names import type_of
 
 pages = Pages()
@@ -59,9 +61,12 @@ async def list_jobs(call: PageCall) -> Page:
         call.number("until_ms", 0, 0, 1 << 52) or None,
     )
     cursor = call.query("cursor") or None
-    page = await jobs.list_jobs(
-        call.service, call.tenant, where, named=type_name or None, cursor=cursor, limit=PAGE_JOBS
-    )
+    try:
+        page = await jobs.list_jobs(
+            call.service, call.tenant, where, named=type_name or None, cursor=cursor, limit=PAGE_JOBS
+        )
+    except (InvalidInput, PatternTooLong) as error:
+        call.refusal, page = str(error), JobPage((), None)
     values = {
         "lines": [line_of(record) for record in page.records],
         "next": page.cursor,
@@ -73,7 +78,7 @@ async def list_jobs(call: PageCall) -> Page:
         "type": type_name,
         "now_ms": call.now_ms,
     }
-    return Page("jobs.html", values)
+    return Page("jobs.html", values, 422 if call.refusal else 200)
 
 
 def codes_of(text: str) -> frozenset[Code]:

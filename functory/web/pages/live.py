@@ -3,7 +3,8 @@
 Ensures: the work is per view of an address, not per reader: readers share what is rendered only if it is the same for
 them. Nothing is rendered for a view that nobody looks at. A reader gets only what was read after it came: the page that
 it has may be newer than what the others were last sent. A reader whose session ends is disconnected at the next turn.
-When the daemon stops, every stream ends at once.
+When what a page shows is deleted, its readers are told (`gone`), and the stream ends. When the daemon stops, every
+stream ends at once.
 """
 
 import asyncio
@@ -17,8 +18,9 @@ from aiohttp import web
 
 from functory.errors import FunctoryError, Missing, NotReadyYet
 from functory.operations.principal import Principal
-from functory.web.http.stream_seats import BEAT_S, HEADERS, StreamSeats
-from store.errors import StoreError
+from functory.web.http.presence import has_gone
+from functory.web.http.stream_seats import BEAT_S, HEADERS, SessionSeats, StreamSeats
+from store.errors import NotFound, StoreError
 
 log = logging.getLogger("functory.web")
 
@@ -57,6 +59,8 @@ class _Feed:
         self.made = 0
         """The turn that the text is of."""
         self.is_over = False
+        self.is_gone = False
+        """What it shows does not exist any more."""
         self._changed = asyncio.Event()
 
     def publish(self, text: str) -> None:
@@ -83,18 +87,30 @@ class LiveHub:
     def __init__(self, tick_s: float, seats: StreamSeats | None = None) -> None:
         self._tick_s = tick_s
         self._seats = seats or StreamSeats()
+        self._of_sessions = SessionSeats()
         self._feeds: dict[View, _Feed] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
     async def stream(
-        self, request: web.Request, who: Principal, origin: str, make: Make, is_welcome: Callable[[], Awaitable[bool]]
+        self,
+        request: web.Request,
+        who: Principal,
+        session: str,
+        origin: str,
+        make: Make,
+        is_welcome: Callable[[], Awaitable[bool]],
     ) -> web.StreamResponse:
-        """Send events until the reader leaves. Raises NotReadyYet when too many streams are open."""
+        """Send events until the reader leaves. session: any text that is the same for all tabs of a browser.
+
+        Raises NotReadyYet when too many streams are open."""
         if self._is_closed:
             raise NotReadyYet(_REFUSED)
         answer = web.StreamResponse(headers=HEADERS)
-        with self._seats.one(who, _REFUSED):
+        with (
+            self._of_sessions.one(session, lambda: has_gone(request), _REFUSED),
+            self._seats.one(who, _REFUSED),
+        ):
             feed = self._join(view_of(request.path_qs, origin, who), make)
             joined = feed.begun
             try:
@@ -127,6 +143,8 @@ class LiveHub:
                 seen = feed.version
                 await answer.write(f"event: live\ndata: {json.dumps(feed.text)}\n\n".encode())
             elif feed.is_over:
+                if feed.is_gone:
+                    await answer.write(b'event: gone\ndata: ""\n\n')
                 break
             else:
                 await answer.write(b": still here\n\n")
@@ -152,7 +170,8 @@ class LiveHub:
                 feed.begun += 1
                 try:
                     feed.publish(await make())
-                except Missing:
+                except (Missing, NotFound):
+                    feed.is_gone = True
                     break
                 except (FunctoryError, StoreError) as error:
                     log.info("live.skipped", extra={"path": view.address, "reason": str(error)})

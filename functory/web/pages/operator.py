@@ -68,7 +68,7 @@ async def list_tenants(call: PageCall) -> Page:
     service, now_ms = call.service, call.now_ms
     needle = call.query("q")[:32]
     tenants = await all_tenants(service)
-    chosen = [it for it in tenants if needle in it.name]
+    chosen = [it for it in tenants if needle.lower() in it.name]
     start = call.start(len(chosen), PAGE_ROWS)
     counters = await figures.counters_of(service, None)
     waiting, running = Counter[str](), Counter[str]()

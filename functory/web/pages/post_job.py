@@ -2,15 +2,12 @@
 
 from typing import Final
 
-from functory.errors import FunctoryError, InvalidInput
+from functory.errors import InvalidInput
 from functory.intake.job_options import DEFAULT_PRIORITY, JobOptions
 from functory.operations import handlers
 from functory.operations.submit import Submission, submit_jobs
-from functory.statuses import status_of
 from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Go, Page, Pages
-from journal import JournalError
-from store.errors import StoreError
 
 pages = Pages()
 
@@ -20,16 +17,18 @@ _PRIORITIES: Final = {"1000": "high", "500": "normal", "0": "low"}
 
 @pages.get("/ui/t/{tenant}/type/{type}/post", scope="submit")
 async def show_form(call: PageCall) -> Page:
-    return await _page(call)
+    values = {
+        "type": call.type_name,
+        "has_handler": await handlers.find_handler(call.service, call.tenant, call.type_name) is not None,
+        "draft": {name: call.form.get(name, "") for name in _FIELDS},
+        "priorities": _PRIORITIES,
+    }
+    return Page("post_job.html", values)
 
 
-@pages.post("/ui/t/{tenant}/type/{type}/post", scope="submit")
-async def post_job(call: PageCall) -> Page | Go:
-    """What is refused is told above the form, and nothing that was typed is lost."""
-    try:
-        (job_id,) = await submit_jobs(call.service, call.who, call.type_name, [_submission(call)])
-    except (FunctoryError, JournalError, StoreError) as error:
-        return await _page(call, str(error), status_of(error))
+@pages.post("/ui/t/{tenant}/type/{type}/post", scope="submit", form=show_form)
+async def post_job(call: PageCall) -> Go:
+    (job_id,) = await submit_jobs(call.service, call.who, call.type_name, [_submission(call)])
     return Go(f"{call.home}/job/{job_id}", "posted")
 
 
@@ -46,14 +45,3 @@ def _submission(call: PageCall) -> Submission:
     options = JobOptions(dt_ms, int(priority) if priority in _PRIORITIES else DEFAULT_PRIORITY)
     payload = form.get("payload", "").replace("\r\n", "\n")  # browsers send their own line ends
     return Submission(payload.encode("utf-8", "surrogatepass"), options, unique=form.get("unique", "").strip())
-
-
-async def _page(call: PageCall, problem: str = "", status: int = 200) -> Page:
-    values = {
-        "type": call.type_name,
-        "has_handler": await handlers.find_handler(call.service, call.tenant, call.type_name) is not None,
-        "draft": {name: call.form.get(name, "") for name in _FIELDS},
-        "priorities": _PRIORITIES,
-        "problem": problem,
-    }
-    return Page("post_job.html", values, status)

@@ -1,6 +1,8 @@
 """Replay: choose ended jobs by a filter, see how many and which, queue them again at a rate, watch them end."""
 
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from functory.errors import InvalidInput
 from functory.operations import jobs
@@ -22,19 +24,25 @@ CHOICES: Final = ("failed", "abandoned", "cancelled", "ok")
 @pages.get("/ui/t/{tenant}/replay", scope="read")
 async def choose(call: PageCall) -> Page:
     """The form; with `look` also the number and examples of the jobs that it chooses. Nothing is changed."""
-    choice = _choice(dict(call.request.query))
-    values = {
+    given = dict(call.form or call.request.query)
+    choice = None
+    try:
+        choice = _choice(given)
+    except InvalidInput as error:
+        call.refusal = call.refusal or str(error)
+    values: dict[str, Any] = {
+        "typed": _typed(given, choice),
         "choice": choice,
         "choices": CHOICES,
         "ages": AGE_NAMES,
         "max_jobs": MAX_JOBS,
-        "looked": "look" in call.request.query,
+        "looked": choice is not None and "look" in given,
         "found": 0,
         "has_more": False,
         "examples": [],
         "now_ms": call.now_ms,
     }
-    if values["looked"]:
+    if choice is not None and values["looked"]:
         report = await preview_run(call.service, call.who, choice)
         where = choice.where(call.tenant, call.now_ms)
         page = await jobs.list_jobs(call.service, call.tenant, where, cursor=None, limit=_EXAMPLES)
@@ -43,10 +51,10 @@ async def choose(call: PageCall) -> Page:
             "has_more": report.more,
             "examples": [line_of(record) for record in page.records],
         }
-    return Page("replay.html", values)
+    return Page("replay.html", values, 422 if choice is None else 200)
 
 
-@pages.post("/ui/t/{tenant}/replay", scope="manage")
+@pages.post("/ui/t/{tenant}/replay", scope="manage", form=choose)
 async def begin(call: PageCall) -> Go:
     name = await begin_run(call.service, call.who, _choice(call.form))
     if not name:
@@ -71,6 +79,15 @@ async def watch(call: PageCall) -> Page:
         "now_ms": call.now_ms,
     }
     return Page("replay_run.html", values)
+
+
+def _typed(given: dict[str, str], choice: ReplayChoice | None) -> dict[str, object]:
+    """The fields of the form: as they were typed if that is refused."""
+    if choice is None:
+        fields = {name: given.get(name, "") for name in ("type", "age", "limit", "rate_per_s")}
+        return {**fields, "codes": [name for name in CHOICES if given.get(name) == "yes"]}
+    rate = f"{choice.rate_per_s:g}" if choice.rate_per_s else ""
+    return {**msgspec.structs.asdict(choice), "rate_per_s": rate}
 
 
 def _choice(given: dict[str, str]) -> ReplayChoice:

@@ -9,10 +9,15 @@ pages = Pages()
 
 @pages.get("/ui/t/{tenant}/secrets", scope="read")
 async def list_secrets(call: PageCall) -> Page:
-    return Page("secrets.html", {"secrets": await secrets.list_secrets(call.service, call.tenant)})
+    """Of a form that was refused, the name stays. Its value does not: no page has one."""
+    values = {
+        "secrets": await secrets.list_secrets(call.service, call.tenant),
+        "name": call.form.get("name", "")[:128],
+    }
+    return Page("secrets.html", values)
 
 
-@pages.post("/ui/t/{tenant}/secrets", scope="secrets")
+@pages.post("/ui/t/{tenant}/secrets", scope="secrets", form=list_secrets)
 async def set_secret(call: PageCall) -> Go:
     value = call.form.get("value", "").replace("\r\n", "\n").removesuffix("\n")
     await secrets.set_secret(call.service, call.who, call.form.get("name", "").strip(), value)

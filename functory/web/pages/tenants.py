@@ -17,6 +17,7 @@ from functory.web.pages.operator import list_tenants
 from functory.wire.admin import NewTenant, TenantLimits
 from functory.wire.scopes import TENANT_SCOPES
 from functory.wire.tenant_limits import limits_of
+from store.base import Tenant
 from store.errors import Conflict
 
 pages = Pages()
@@ -57,7 +58,7 @@ async def show_tenant(call: PageCall) -> Page:
     return await _page(call)
 
 
-@pages.post("/ui/operator/tenants/{name}", scope="operator")
+@pages.post("/ui/operator/tenants/{name}", scope="operator", form=show_tenant)
 async def change_tenant(call: PageCall) -> Go:
     given: dict[str, Any] = {name: call.form[name] for name in LIMITS if call.form.get(name, "").strip()}
     network = call.form.get("network", "default")
@@ -80,7 +81,7 @@ async def resume(call: PageCall) -> Go:
     return await _update(call, "resumed", suspended=False)
 
 
-@pages.post("/ui/operator/tenants/{name}/keys", scope="operator")
+@pages.post("/ui/operator/tenants/{name}/keys", scope="operator", form=show_tenant)
 async def create_key(call: PageCall) -> web.StreamResponse:
     """Renders the page itself instead of redirecting: the secret is in this one answer and is never shown again."""
     name = (await tenants.get_tenant(call.service, call.params["name"])).name
@@ -113,21 +114,34 @@ def _hosts(form: dict[str, str]) -> str | None:
 
 async def _page(call: PageCall, new_key: str = "") -> Page:
     tenant = await tenants.get_tenant(call.service, call.params["name"])
-    limits = limits_of(tenant)
+    typed = call.form if call.refusal else {}
     values = {
         "it": tenant,
-        "limits": {name: (words, getattr(limits, name)) for name, words in LIMITS.items()},
-        "network": next(name for name, value in _NETWORK_LIMITS.items() if value is limits.network),
+        "names": LIMITS,
+        "fields": {**_stored_fields(tenant), **typed},
         "networks": NETWORK,
-        "hosts": limits.hosts or "",
-        "hosts_choice": "default" if limits.hosts is None else "these" if limits.hosts.strip() else "none",
         "hosts_choices": HOSTS,
+        "label": typed.get("label", ""),
+        "chosen": [it for it in TENANT_SCOPES if "label" not in typed or typed.get(it) == "yes"],
         "keys": await keys.list_keys(call.service, tenant.name),
         "scopes": TENANT_SCOPES,
         "new_key": new_key,
         "usage": await usage_of(call.service, tenant.name),
     }
     return Page("tenant.html", values)
+
+
+def _stored_fields(tenant: Tenant) -> dict[str, object]:
+    """The form of weight and limits as it is stored."""
+    limits = limits_of(tenant)
+    numbers = {name: getattr(limits, name) for name in LIMITS}
+    return {
+        "weight": tenant.weight,
+        **{name: "" if value is None else value for name, value in numbers.items()},
+        "network": next(name for name, value in _NETWORK_LIMITS.items() if value is limits.network),
+        "hosts": limits.hosts or "",
+        "hosts_choice": "default" if limits.hosts is None else "these" if limits.hosts.strip() else "none",
+    }
 
 
 async def _update(call: PageCall, note: str, **changes: Any) -> Go:
@@ -141,4 +155,7 @@ def _convert(given: dict[str, Any], kind: Any) -> Any:
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise refusal(error, kind, "form") from None
+        refused = refusal(error, kind, "form")
+        field = str(refused.detail.get("field", ""))
+        words = LIMITS.get(field, field) + str(refused).removeprefix(field)  # as the form calls it
+        raise InvalidInput(words, detail=refused.detail) from None

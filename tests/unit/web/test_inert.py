@@ -60,6 +60,9 @@ def test_long_lines_many_lines_and_many_bytes_are_cut_and_said_so() -> None:
     assert shown.text.endswith("… 5 more characters")
     shown = show(b"\n" * (MAX_LINES + 7))
     assert shown.text.endswith("… 8 more lines")
+    log = show(b"\n".join(b"%d" % number for number in range(MAX_LINES + 7)), is_log=True)
+    assert log.text.startswith("… 7 earlier lines\n7\n8\n")
+    assert log.text.endswith(f"\n{MAX_LINES + 6}"), "how it ended"
     for size in range(65_530, 65_545):
         shown = show("é".encode() * size)
         assert not shown.is_hex, "a cut through a character does not make it binary"

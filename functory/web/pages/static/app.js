@@ -2,8 +2,17 @@
 import { follow } from "./live.js";
 import { localTimes } from "./times.js";
 import { helpEditor } from "./editor.js";
+import { helpForms } from "./forms.js";
+
+// What an action did is told once: not again when the page is loaded again, and perhaps shows something else.
+const address = new URL(location);
+if (address.searchParams.has("note")) {
+  address.searchParams.delete("note");
+  history.replaceState(history.state, "", address);
+}
 
 localTimes(document);
+document.getElementById("zone").textContent = "Times are in your zone. Hover for UTC.";
 setInterval(() => localTimes(document), 5000);
 
 const region = document.getElementById("live");
@@ -15,6 +24,8 @@ addEventListener("change", (event) => { // also of a form that came with a live 
 
 for (const form of document.querySelectorAll("form[data-confirm]"))
   form.addEventListener("submit", (event) => { if (!confirm(form.dataset.confirm)) event.preventDefault(); });
+
+helpForms();
 
 document.documentElement.classList.add("js");
 addEventListener("click", async (event) => {

@@ -1,15 +1,24 @@
-// The editor of a handler: highlighting, the line of an error, two keys; and to try or to save does not reload the page,
-// and shows the steps while packages are got.
+// The editor of a handler: highlighting, the line of an error, two keys; to try or to save does not reload the page, and
+// shows the steps while packages are got; and who leaves is asked before unsaved changes are lost.
 import { send } from "./steps.js";
 
 export async function helpEditor(form) {
   const area = form.querySelector("#body"), lang = form.querySelector("#lang");
   const press = (name) => form.querySelector(`button[value="${name}"]`)?.click();
+  let edits = 0, isSaved = false;
+  addEventListener("beforeunload", (event) => {
+    if (!isSaved && form.querySelector('button[value="save"]') && [...form.elements].some(isChanged)) event.preventDefault();
+  });
+  form.addEventListener("keydown", (event) => { // in the code, the editor has them
+    const name = event.ctrlKey || event.metaKey ? { Enter: "try", s: "save" }[event.key] : "";
+    if (!name || event.defaultPrevented) return;
+    event.preventDefault();
+    press(name);
+  });
   const { edit } = await import("./codemirror.js");
   const editor = edit(area, lang.value, { "Mod-Enter": () => press("try"), "Mod-s": () => press("save") }, forget);
   lang.addEventListener("change", () => editor.speak(lang.value));
   form.addEventListener("input", forget);
-  let edits = 0;
   markError();
 
   form.addEventListener("submit", async (event) => {
@@ -19,10 +28,18 @@ export async function helpEditor(form) {
     button.disabled = true;
     button.textContent = isTry ? "Running…" : "Saving…";
     try {
-      const answer = await send(form, fields, (text) => { step.textContent = text; });
+      const tell = (text) => { step.textContent = text; };
+      let answer = await send(form, fields, tell);
+      if (answer.status === 403 && await renewToken()) {
+        fields.set("token", form.elements.token.value);
+        answer = await send(form, fields, tell);
+      }
       const page = new DOMParser().parseFromString(answer.html || "", "text/html");
-      if (started !== edits) complain(changedMeanwhile(isTry, Boolean(answer.location)));
-      else if (answer.location) location.assign(answer.location);
+      if (started !== edits) {
+        complain(changedMeanwhile(isTry, Boolean(answer.location)));
+        if (answer.location) takeHidden(await freshPage());
+      }
+      else if (answer.location) { isSaved = true; location.assign(answer.location); }
       else if (page.getElementById("outcome")) show(page);
       else complain(page.querySelector("main p")?.textContent || "Something went wrong."); // e.g. signed out
     } catch {
@@ -34,6 +51,27 @@ export async function helpEditor(form) {
     }
   });
 
+  // Who has signed in again, perhaps in another tab, has a new session, and the page's token is of the old one.
+  async function renewToken() {
+    const page = await freshPage();
+    const token = page.querySelector('form.handler input[name="token"]')?.value;
+    if (!token || token === form.elements.token.value) return false;
+    for (const field of document.querySelectorAll('input[name="token"]')) field.value = token;
+    return true;
+  }
+
+  async function freshPage() {
+    return new DOMParser().parseFromString(await (await fetch(location.href)).text(), "text/html");
+  }
+
+  // The folder and the version that the text is on now.
+  function takeHidden(page) {
+    for (const name of ["tree", "version"]) {
+      const field = page.querySelector(`form.handler input[name="${name}"]`);
+      if (field && form.elements[name]) form.elements[name].value = field.value;
+    }
+  }
+
   function changedMeanwhile(isTry, isSaved) {
     if (isTry) return "You changed something while it ran. Try again.";
     return `${isSaved ? "Saved without" : "Not saved, nor is"} what you changed meanwhile. Save again.`;
@@ -41,8 +79,7 @@ export async function helpEditor(form) {
 
   function show(page) {
     for (const id of ["outcome", "trouble"]) document.getElementById(id).replaceWith(page.getElementById(id));
-    const tree = page.querySelector('input[name="tree"]'); // the folder that is active now
-    if (tree) form.elements.tree.value = tree.value;
+    takeHidden(page);
     markError();
     document.getElementById("problem")?.focus();
   }
@@ -65,4 +102,12 @@ export async function helpEditor(form) {
     if (problem) editor.mark(Number(problem.dataset.line), Number(problem.dataset.column || 0));
     else editor.mark(0, 0);
   }
+}
+
+// Whether a field would be lost that could be saved. A payload to try is not stored anyway.
+function isChanged(field) {
+  if (field.name === "payload" || ["hidden", "submit"].includes(field.type)) return false;
+  if (field.type === "checkbox") return field.checked !== field.defaultChecked;
+  if (field.nodeName === "SELECT") return [...field.options].some((it) => it.selected !== it.defaultSelected);
+  return field.value !== field.defaultValue;
 }

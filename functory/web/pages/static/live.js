@@ -5,24 +5,46 @@ import { localTimes } from "./times.js";
 const POLL_MS = 10000, RETRY_MS = 30000, RENEW_MS = 3000, TYPING_MS = 1000;
 
 export function follow(region, pulse) {
-  let source = null, polling = 0, renewal = 0, isLeaving = false;
+  let source = null, polling = 0, retrial = 0, renewal = 0, isLeaving = false, isOver = false;
   const say = (state, text) => { if (pulse) { pulse.dataset.state = state; pulse.textContent = text; } };
 
   function listen() {
     source = new EventSource(region.dataset.live);
     source.addEventListener("open", () => { clearInterval(polling); polling = 0; say("live", "live"); });
     source.addEventListener("live", (event) => take(JSON.parse(event.data)));
+    source.addEventListener("gone", end);
     source.addEventListener("error", () => {
       if (source.readyState !== EventSource.CLOSED) return say("polling", "reconnecting");
-      if (!polling) polling = setInterval(poll, POLL_MS);
       say("polling", "refreshed every 10 s");
-      setTimeout(listen, RETRY_MS);
+      if (!polling) { polling = setInterval(poll, POLL_MS); poll(); }
+      retrial = setTimeout(listen, RETRY_MS);
     });
+  }
+
+  function rest() {
+    source?.close();
+    clearInterval(polling);
+    clearTimeout(retrial);
+    polling = 0;
+  }
+
+  // A browser has six connections to a service, over all its tabs: a tab that nobody sees must not hold one.
+  function look() {
+    rest();
+    if (!document.hidden && !isOver) listen();
+  }
+
+  // What the page shows was deleted: what is known of it stays in sight.
+  function end() {
+    isOver = true;
+    rest();
+    say("off", "no longer there");
   }
 
   async function poll() {
     const answer = await fetch(location.href, { redirect: "manual" }).catch(() => null);
     if (answer?.type === "opaqueredirect") { say("off", "signed out"); return renew(); }
+    if (answer?.status === 404) return end();
     if (!answer || !answer.ok) return say("off", "not reachable");
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.getElementById("live");
@@ -47,9 +69,10 @@ export function follow(region, pulse) {
     else renewal = setTimeout(renew, Math.max(rest_ms, TYPING_MS));
   }
 
-  listen();
+  look();
+  document.addEventListener("visibilitychange", look);
   addEventListener("beforeunload", () => { isLeaving = true; });
-  addEventListener("pagehide", () => source.close());
+  addEventListener("pagehide", rest);
 }
 
 function wasReloaded() {

@@ -3,7 +3,7 @@ export async function send(form, fields, tell) {
   const headers = { Accept: "text/event-stream, text/html" };
   const answer = await fetch(form.action, { method: "POST", body: fields, headers });
   if (!answer.headers.get("Content-Type")?.startsWith("text/event-stream")) // e.g. signed out
-    return answer.redirected ? { location: answer.url } : { html: await answer.text() };
+    return answer.redirected ? { location: answer.url } : { html: await answer.text(), status: answer.status };
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   for (let rest = ""; ;) {
     const { done, value } = await reader.read();

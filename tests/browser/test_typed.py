@@ -1,0 +1,105 @@
+"""What somebody has typed: it is not lost without a word, whatever happens to page and session, and is sent once."""
+
+import asyncio
+import re
+
+import pytest
+from playwright.async_api import Browser, Dialog, Page, Route, expect
+
+from tests.browser.conftest import Tenant
+from tests.browser.reader import reader, sign_in
+from tests.browser.test_journeys import write_code
+from tests.support.daemon_process import DaemonProcess
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]  # the browser lives in one event loop
+
+
+async def test_who_leaves_the_editor_is_asked_and_may_come_back(
+    browser: Browser, server: DaemonProcess, tenant: Tenant
+) -> None:
+    await tenant.client.put_handler("up", "python", "return 1")
+    async with reader(browser, server.url, tenant.key) as first:
+        page = await first.context.new_page()  # one that may ask
+        asked: list[str] = []
+        is_sure = False
+
+        async def decide(dialog: Dialog) -> None:
+            asked.append(dialog.type)
+            await (dialog.accept() if is_sure else dialog.dismiss())
+
+        page.on("dialog", decide)
+        await page.goto(f"{tenant.home}/type/up/edit")
+        await write_code(page, "return 2")
+        await page.get_by_role("button", name="colours").click()
+        await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+        await expect(page.get_by_role("button", name="press for light")).to_be_visible()
+        await expect(page.locator("#body")).to_have_value("return 2")
+        assert asked == []
+        async with page.expect_event("dialog"):
+            await page.get_by_role("link", name="Jobs", exact=True).click(no_wait_after=True)
+        await expect(page.locator("#body")).to_have_value("return 2")
+        is_sure = True
+        await page.get_by_role("link", name="Jobs", exact=True).click()
+        await expect(page).to_have_title(re.compile("Jobs"))
+        await page.go_back()
+        await expect(page.locator(".cm-content")).to_have_text("return 2")
+        assert asked == ["beforeunload", "beforeunload"]
+        await page.get_by_role("button", name="Save and activate").click()
+        await expect(page.get_by_role("status")).to_contain_text("Saved and activated")
+        assert len(asked) == 2, "what is saved is not lost"
+
+
+async def test_an_open_editor_saves_after_signing_in_again(
+    browser: Browser, server: DaemonProcess, tenant: Tenant
+) -> None:
+    await tenant.client.put_handler("up", "python", "return 1")
+    async with reader(browser, server.url, tenant.key) as page:
+        await page.goto(f"{tenant.home}/type/up/edit")
+        await write_code(page, "return 2")
+        await sign_in(await page.context.new_page(), server.url, tenant.key)
+        await page.get_by_role("button", name="Save and activate").click()
+        await expect(page.get_by_role("status")).to_contain_text("Saved and activated")
+    assert (await tenant.client.get_handler("up")).version == 2
+
+
+async def test_the_keys_of_the_editor_work_in_every_field(
+    browser: Browser, server: DaemonProcess, tenant: Tenant
+) -> None:
+    await tenant.client.put_handler("up", "python", "return payload.upper()")
+    async with reader(browser, server.url, tenant.key) as page:
+        await page.goto(f"{tenant.home}/type/up/edit")
+        await expect(page.locator("#code")).to_be_visible()
+        await page.get_by_label("Payload").fill("ada")
+        await page.get_by_label("Payload").press("Control+Enter")
+        await expect(page.get_by_label("Result of the try")).to_contain_text("ADA")
+
+
+async def test_a_second_click_does_not_act_twice(browser: Browser, server: DaemonProcess, tenant: Tenant) -> None:
+    async with reader(browser, server.url, tenant.key) as page:
+        begun, may_end, posts = asyncio.Event(), asyncio.Event(), 0
+
+        async def slowly(route: Route) -> None:
+            nonlocal posts
+            if route.request.method == "POST":
+                posts += 1
+                begun.set()
+                await may_end.wait()
+            await route.continue_()
+
+        await page.goto(f"{tenant.home}/type/once/post")
+        await page.route(re.compile("/post$"), slowly)
+        await page.get_by_role("button", name="Post job").focus()
+        await page.keyboard.press("Enter")
+        await begun.wait()
+        await page.keyboard.press("Enter")
+        may_end.set()
+        await expect(page.get_by_role("status")).to_contain_text("Job posted")
+        assert posts == 1
+        await told_once(page)
+
+
+async def told_once(page: Page) -> None:
+    """What the action did: the address that stays has nothing of it."""
+    await expect(page).not_to_have_url(re.compile("note"))
+    await page.reload()
+    await expect(page.get_by_role("status")).to_have_count(0)
