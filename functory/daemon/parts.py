@@ -220,6 +220,7 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
     workers = _worker_queue(settings, shared, reported, tenants, policy, executor)
     trial_runs = _trial_runs(settings, runner, tenants, policy, isolation)
     announcer = _announcer(settings, isolation, shared, executor)
+    workers.when_ended_for_others(announcer.freed)
     handlers, admit = HandlersInForce(shared.store, gates, executor.handlers), partial(_admit, admission, tenants)
     told, ask = [executor.added, workers.added, announcer.added], asker(handlers, trial_runs)
     consumers = ConsumerLeaders(shared, _leader_settings(settings), ask, admit, told, executor.refresh_tenants)
@@ -266,7 +267,7 @@ def _announcer(settings: Settings, isolation: Isolation, shared: Shared, executo
 def _worker_queue(
     settings: Settings, shared: Shared, outbox: Outbox, tenants: TenantBook, policy: Policy, executor: Executor
 ) -> WorkerQueue:
-    defaults = ClaimDefaults(_retry_policy(settings), round(settings.lease_s * 1000))
+    defaults = ClaimDefaults(_retry_policy(settings), round(settings.lease_s * 1000), settings.poll_s)
     claims = Claims(shared, outbox, tenants, policy, executor.handlers, defaults)
     workers = WorkerQueue(shared, outbox, claims, settings.poll_s, tenants.incarnation_of)
     tenants.when_gone(workers.end_tenant)

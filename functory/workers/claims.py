@@ -14,6 +14,7 @@ from functory.execution.outbox import Outbox
 from functory.execution.outcomes import give_up, retry_policy
 from functory.execution.tenant_book import TenantBook
 from functory.loops.shared import Shared
+from functory.workers.elsewhere import Elsewhere
 from functory.workers.held_jobs import Held, HeldJobs
 from functory.workers.values import OWNER, Order, Taken
 from handlers.errors import HandlerError
@@ -42,6 +43,7 @@ class ClaimDefaults(NamedTuple):
 
     retry: RetryPolicy
     lease_ms: int
+    poll_s: float = 1.0
 
 
 class Claims:
@@ -64,6 +66,7 @@ class Claims:
         self._defaults = defaults
         self._handlers = handlers
         self.held = HeldJobs(policy.run_outside)
+        self.elsewhere = Elsewhere(shared, self.held, defaults.poll_s)
         self.taken = 0
         """Jobs that were handed out so far."""
 
@@ -73,7 +76,7 @@ class Claims:
         handler = await self._handler(jobtype, version)
         if handler is None or handler.lang != WORKER:
             return Claimed([], may_have_more=False)
-        count = min(limit, handler.max_batch or limit, self.room(jobtype))
+        count = min(limit, handler.max_batch or limit, await self._find_room(jobtype))
         if count <= 0:
             return Claimed([], may_have_more=True)
         tenant, now_ms = tenant_of(jobtype), self._clock.now_ms()
@@ -113,13 +116,20 @@ class Claims:
     def room(self, jobtype: str) -> int:
         """How many more jobs of the type may be held."""
         tenant, allowance = tenant_of(jobtype), self._tenants.of(jobtype)
-        self.held.drop_lapsed(self._clock.now_ms())
         room = 0 if allowance.is_closed else self.held.room(tenant)
         if allowance.max_running is not None:
             room = min(room, allowance.max_running - self._policy.board.running(tenant))
         if allowance.max_per_type is not None:
             room = min(room, allowance.max_per_type - self.held.count_type(jobtype))
         return room
+
+    async def _find_room(self, jobtype: str) -> int:
+        """The same, after a look at what has become of held jobs elsewhere where there would be none."""
+        await self.elsewhere.drop_lapsed()
+        room = self.room(jobtype)
+        if room > 0 or self._tenants.of(jobtype).is_closed or not await self.elsewhere.look(tenant_of(jobtype)):
+            return room
+        return self.room(jobtype)
 
     def lease_ms(self, handler: Handler, asked_ms: int | None) -> int:
         own_ms = None if handler.lease_s is None else handler.lease_s * 1000
@@ -151,6 +161,7 @@ class Claims:
             (None, NOTHING_MORE) if handler is None else (_timeout_ms(handler), afterwards_of(handler))
         )
         held = Held(record.job, record.claimed_ms, version, retry, timeout_ms, afterwards)
+        held.taken_here = False
         held.data_bytes = record.data_bytes
         held.lease_ms = self._defaults.lease_ms if handler is None else self.lease_ms(handler, None)
         known = self.held.find(tenant, job_id)
