@@ -4,6 +4,8 @@ Who holds a job is known by the lease. A worker that took it over the same conne
 connection, the current one.
 """
 
+from typing import Final
+
 from functory.bedrock.call import Call
 from functory.bedrock.creating import register_types
 from functory.bedrock.records import CANCELLED, FINISHED, RUNNING, is_running, state_of
@@ -16,6 +18,8 @@ from functory.workers.values import OWNER, Answer, Delivery, Report, Verdict
 from store.base import Code, JobRecord, JobState
 from store.refusals import check_move
 from vocabulary.names import type_of
+
+_OVER_QUOTA: Final = 429
 
 
 async def update_job(call: Call) -> bytes:
@@ -54,6 +58,8 @@ async def _end(call: Call, exitcode: int, what: str) -> bytes:
         delivery, repeats = _delivery(call, record, what), bool(record.job.repeat)
     else:
         delivery, repeats = Delivery(job_id, held.token), held.repeats
+    if data is not None and (repeats or call.who.limits.max_bytes is not None):
+        await job_changes.check_carried(call.service, call.who, job_id, data, data)
     if data is not None and not repeats:
         await workers.update_payload(call.service, call.who, delivery, data)
     report = Report(delivery, exitcode, data or b"", carried=data if repeats else None)
@@ -81,11 +87,15 @@ async def retry_job(call: Call) -> bytes:
         due_ms = next_round_ms(record.job, record.claimed_ms, now_ms) or due_ms
     delivery = _delivery(call, record, "retried")
     if name is None:
+        if data is not None:
+            await job_changes.check_carried(call.service, call.who, record.job.id, data)
         report = Report(delivery, 100, retry_after_ms=max(due_ms - now_ms, 0), carried=data, in_window=False)
         (verdict,) = await workers.report(call.service, call.who, [report])
         _check(verdict)
         if verdict.code == Code.ABANDONED:
             raise Refusal(405, "The job has run as often as its type allows (max_attempts): it is FAILED now")
+        if verdict.code == Code.FAILED:
+            raise Refusal(402, f"The job is FAILED now: {verdict.message}")
     else:
         await register_types(call, [name])
         await workers.move(call.service, call.who, delivery, name, dt_ms=due_ms, payload=data)
@@ -138,6 +148,6 @@ def _check(verdict: Verdict) -> None:
     if verdict.answer is Answer.UNKNOWN:
         raise no_job()
     if verdict.answer is Answer.REFUSED:
-        raise Refusal(402, verdict.message)
+        raise Refusal(_OVER_QUOTA if verdict.status == _OVER_QUOTA else 402, verdict.message)
     if verdict.answer is not Answer.OK:
         raise Refusal(405, verdict.message)
