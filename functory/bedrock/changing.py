@@ -1,7 +1,7 @@
 """UpdateJob, FinishJob, FailJob, RetryJob, CancelJob, DeleteJob.
 
 Who holds a job is known by the lease. A worker that took it over the same connection means that delivery; over another
-connection, the current one.
+connection, the current one. A delivery that a command over any connection has ended is meant by none.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ from functory.execution.outcomes import next_round_ms
 from functory.operations import job_changes, workers
 from functory.operations.jobs import cancel_job as cancel
 from functory.web.api.submission import parse_time_ms
-from functory.workers.values import OWNER, Answer, Delivery, Report, Verdict
+from functory.workers.values import INVALID, OWNER, Answer, Delivery, Report, Verdict
 from store.base import Code, JobRecord, JobState
 from store.refusals import check_move
 from vocabulary.names import type_of
@@ -66,8 +66,7 @@ async def _end(call: Call, exitcode: int, what: str) -> bytes:
     (verdict,) = await workers.report(call.service, call.who, [report])
     if verdict.answer is Answer.LATE and held is not None:
         _delivery(call, await call.job(), what)  # says what the job is doing instead
-    _check(verdict)
-    call.peer.has_ended(delivery.id)
+    _end_delivery(call, delivery, verdict)
     return b""
 
 
@@ -91,7 +90,7 @@ async def retry_job(call: Call) -> bytes:
             await job_changes.check_carried(call.service, call.who, record.job.id, data)
         report = Report(delivery, 100, retry_after_ms=max(due_ms - now_ms, 0), carried=data, in_window=False)
         (verdict,) = await workers.report(call.service, call.who, [report])
-        _check(verdict)
+        _end_delivery(call, delivery, verdict)
         if verdict.code == Code.ABANDONED:
             raise Refusal(405, "The job has run as often as its type allows (max_attempts): it is FAILED now")
         if verdict.code == Code.FAILED:
@@ -99,6 +98,7 @@ async def retry_job(call: Call) -> bytes:
     else:
         await register_types(call, [name])
         await workers.move(call.service, call.who, delivery, name, dt_ms=due_ms, payload=data)
+        call.takers.has_ended(*delivery)
     return b""
 
 
@@ -143,8 +143,10 @@ def _delivery(call: Call, record: JobRecord, what: str) -> Delivery:
     return Delivery(record.job.id, record.job.token if held is None else held.token)
 
 
-def _check(verdict: Verdict) -> None:
+def _end_delivery(call: Call, delivery: Delivery, verdict: Verdict) -> None:
     """Raises Refusal unless the report was recorded."""
+    if verdict.answer is Answer.OK or verdict.status not in {None, INVALID}:  # or the job has failed
+        call.takers.has_ended(*delivery)
     if verdict.answer is Answer.UNKNOWN:
         raise no_job()
     if verdict.answer is Answer.REFUSED:
