@@ -22,13 +22,15 @@ from handlers.languages import WORKER
 from handlers.model import Handler
 from scheduler import Policy
 from scheduler.retry import RetryPolicy
-from store.base import Unclaim
+from store.base import Job, Unclaim
 from vocabulary.names import tenant_of
 
 log = logging.getLogger("functory.workers")
 
 MOST_BYTES: Final = 4 << 20
 """Of payloads in one claim; a larger one comes alone."""
+_MOST_CLAIMS: Final = 100
+"""One after the other that find only jobs whose attempts are used up; the rest comes with the next poll."""
 
 
 class Claimed(NamedTuple):
@@ -71,20 +73,30 @@ class Claims:
         """Jobs that were handed out so far."""
 
     async def claim(self, jobtype: str, version: int, order: Order, limit: int) -> Claimed:
-        """Raises StoreUnavailable."""
+        """Jobs whose attempts are used up do not hide what waits behind them. Raises StoreUnavailable."""
         incarnation = self._tenants.of(jobtype).incarnation  # before the handler: both are of the same tenant
         handler = await self._handler(jobtype, version)
         if handler is None or handler.lang != WORKER:
             return Claimed([], may_have_more=False)
-        count = min(limit, handler.max_batch or limit, await self._find_room(jobtype))
-        if count <= 0:
-            return Claimed([], may_have_more=True)
-        tenant, now_ms = tenant_of(jobtype), self._clock.now_ms()
-        lease_ms = self.lease_ms(handler, order.lease_ms)
+        for _ in range(_MOST_CLAIMS):
+            count = min(limit, handler.max_batch or limit, await self._find_room(jobtype))
+            if count <= 0:
+                break
+            now_ms = self._clock.now_ms()
+            jobs = await self._claim(jobtype, handler, order, count, incarnation, now_ms)
+            good = self._keep(jobs, handler, version, now_ms)
+            if good or not jobs:
+                return Claimed(good, may_have_more=bool(jobs))
+        return Claimed([], may_have_more=True)
+
+    async def _claim(
+        self, jobtype: str, handler: Handler, order: Order, count: int, incarnation: int, now_ms: int
+    ) -> list[Job]:
+        tenant, lease_ms = tenant_of(jobtype), self.lease_ms(handler, order.lease_ms)
         self._policy.run_outside(tenant, count)
         try:
             with self._progress.step("workers"):
-                jobs = await self._store.claim_jobs(
+                return await self._store.claim_jobs(
                     jobtype,
                     count,
                     owner=OWNER,
@@ -96,6 +108,9 @@ class Claims:
                 )
         finally:
             self._policy.run_outside(tenant, -count)
+
+    def _keep(self, jobs: Sequence[Job], handler: Handler, version: int, now_ms: int) -> list[Taken]:
+        """Those that may run are held from now on; the others are given up."""
         retry = retry_policy(handler, self._defaults.retry)
         exhausted = [job for job in jobs if job.attempts > retry.max_attempts]
         afterwards = afterwards_of(handler)
@@ -107,7 +122,7 @@ class Claims:
         self.taken += len(good)
         if self._job_log is not None:
             self._job_log.started(good, now_ms)
-        return Claimed([Taken(job, timeout_ms) for job in good], bool(jobs))
+        return [Taken(job, timeout_ms) for job in good]
 
     def is_of_former_tenant(self, order: Order) -> bool:
         """Whether the worker's tenant is gone, even if there is one of that name again."""
