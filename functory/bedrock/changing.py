@@ -119,7 +119,7 @@ async def cancel_job(call: Call) -> bytes:
     record = await call.job()
     state = state_of(record)
     if state == RUNNING:
-        raise Refusal(402, "Cannot cancel a job that is RUNNING")
+        raise Refusal(405, "Cannot cancel a job that is RUNNING")
     if state not in {FINISHED, CANCELLED}:
         await cancel(call.service, call.tenant, record.job.id)
     return b""

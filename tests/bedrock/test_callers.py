@@ -152,6 +152,17 @@ async def test_commands_as_http(bedrock: Bedrock) -> None:
         assert last.endswith(b'{"data":{"a": 1},"jobID":2,"name":"foo","state":"QUEUED"}')
 
 
+async def test_headers_that_are_none_of_ours_do_no_harm(bedrock: Bedrock) -> None:
+    async with bedrock.session() as session:
+        headers = b"Accept: a\r\nAccept: b\r\nPriority: u=1, i\r\n"
+        session.send_bytes(b"POST /CreateJob HTTP/1.1\r\n" + headers + b"name: foo\r\n\r\n")
+        assert (await session.reply()).json == {"jobID": 1}
+        session.send_bytes(b"POST /CreateJob HTTP/1.1\r\n" + headers + b"name: foo\r\njobPriority: 1000\r\n\r\n")
+        assert (await session.reply()).json == {"jobID": 2}
+        session.send_bytes(b"GetJob\nname: foo\nConnection: Close\n\n")
+        assert b'"jobID":2' in await session.rest(), "and the connection is closed"
+
+
 @pytest.mark.parametrize(
     ("given", "text"),
     [
