@@ -52,7 +52,7 @@ class Callers:
     async def _without_key(self) -> Principal:
         """As long as a key is trusted, and no longer than until keys or tenants change: what holds of keys then holds
         here, too."""
-        now_s, changes = time.monotonic(), self._web.service.verified_keys.changes
+        now_s, changes = time.monotonic(), self._web.keys.changes
         known = self._known
         if known is not None and known.changes == changes and now_s - known.since_s < self._web.settings.key_life_s:
             return known.who

@@ -85,9 +85,9 @@ async def retry_job(call: Call) -> bytes:
     if record.job.repeat:  # the document: the other times are ignored then
         due_ms = next_round_ms(record.job, record.claimed_ms, now_ms) or due_ms
     delivery = _delivery(call, record, "retried")
+    if name is None and data is not None:
+        await job_changes.check_carried(call.service, call.who, record.job.id, data)
     if name is None:
-        if data is not None:
-            await job_changes.check_carried(call.service, call.who, record.job.id, data)
         report = Report(delivery, 100, retry_after_ms=max(due_ms - now_ms, 0), carried=data, in_window=False)
         (verdict,) = await workers.report(call.service, call.who, [report])
         _end_delivery(call, delivery, verdict)

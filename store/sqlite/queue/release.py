@@ -60,8 +60,8 @@ _ID, _TOKEN, _OUTCOME = fields(Archive, "id"), fields(Archive, "token"), fields(
 """The first two are the same of every release."""
 _RESULT: Final = fields(Outcome, "result")
 _LEASES: Final = (
-    "SELECT j.id, j.token, j.lease FROM carray(?) AS e CROSS JOIN jobs j ON j.id = e.value"
-    f" WHERE j.state = {State.RUNNING} AND j.lock = ?"
+    "SELECT j.id, j.token, j.lease FROM carray(?) AS e CROSS JOIN jobs j"
+    f" ON j.id = e.value WHERE j.lock = ? AND j.state = {State.RUNNING}"
 )
 _RENEW: Final = "UPDATE jobs SET lease = ? WHERE n IN (SELECT value FROM carray(?))"
 
