@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
+from weakref import WeakValueDictionary
 
 from functory.bedrock.numbers import Numbers
 from functory.bedrock.parameters import Parameters
@@ -43,8 +44,27 @@ class Peer:
         whose job was handed out again meanwhile does not end the work of another."""
         return self._held.get(job_id)
 
-    def has_ended(self, job_id: str) -> None:
-        self._held.pop(job_id, None)
+    def forget(self, job_id: str, token: int) -> None:
+        """That delivery has ended, and a later one is not another worker's because of it."""
+        if (held := self._held.get(job_id)) is not None and held.token == token:
+            del self._held[job_id]
+
+
+class Takers:
+    """Over which connection of a listener each delivery was taken. A program with several connections may end a job
+    over any of them, and the connection that took it must not mean that delivery any more."""
+
+    def __init__(self) -> None:
+        self._peers: WeakValueDictionary[tuple[str, int], Peer] = WeakValueDictionary()
+
+    def has_taken(self, peer: Peer, job_id: str, token: int, *, repeats: bool) -> None:
+        peer.has_taken(job_id, token, repeats=repeats)
+        self._peers[job_id, token] = peer
+
+    def has_ended(self, job_id: str, token: int | None) -> None:
+        """By a command over any connection; not because its lease has lapsed."""
+        if token is not None and (peer := self._peers.pop((job_id, token), None)) is not None:
+            peer.forget(job_id, token)
 
 
 class HeldHere(NamedTuple):
@@ -59,6 +79,7 @@ class Call(NamedTuple):
     who: Principal
     parameters: Parameters
     peer: Peer
+    takers: Takers
     numbers: Numbers
 
     async def confirm(self) -> None:

@@ -5,6 +5,7 @@ refused without a key.
 """
 
 import time
+from typing import NamedTuple
 
 from functory.bedrock.call import KEYLESS
 from functory.bedrock.messages import Request
@@ -15,11 +16,19 @@ from functory.web.http.endpoint import Web, bearer
 from functory.wire.scopes import TENANT_SCOPES
 
 
+class _Known(NamedTuple):
+    """Who acts without a key, since a moment ago. changes: of keys and tenants, as they were before the look."""
+
+    since_s: float
+    changes: int
+    who: Principal
+
+
 class Callers:
     def __init__(self, web: Web, tenant: str) -> None:
         self._web = web
         self._tenant = tenant
-        self._known: tuple[float, Principal] | None = None
+        self._known: _Known | None = None
 
     async def admit(self, request: Request) -> Principal:
         """Who asks, charged for one request. Raises Unauthorized, Forbidden, RateLimited, StoreUnavailable."""
@@ -41,12 +50,14 @@ class Callers:
         return who
 
     async def _without_key(self) -> Principal:
-        now_s = time.monotonic()
-        if self._known is not None and now_s - self._known[0] < self._web.settings.key_life_s:
-            return self._known[1]
+        """As long as a key is trusted, and no longer than until keys or tenants change: what holds of keys then holds
+        here, too."""
+        now_s, changes = time.monotonic(), self._web.keys.changes
+        known = self._known
+        if known is not None and known.changes == changes and now_s - known.since_s < self._web.settings.key_life_s:
+            return known.who
         who = await principal_of(self._web.service, self._tenant, KEYLESS, frozenset(TENANT_SCOPES))
         if who is None:
             raise Unauthorized(f"there is no tenant {self._tenant}: `functory tenant create {self._tenant}` makes it")
-        who = who._replace(tenant_since_ms=0)  # the listener serves whoever has the name
-        self._known = now_s, who
+        self._known = _Known(now_s, changes, who)
         return who

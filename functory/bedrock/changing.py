@@ -1,8 +1,10 @@
 """UpdateJob, FinishJob, FailJob, RetryJob, CancelJob, DeleteJob.
 
 Who holds a job is known by the lease. A worker that took it over the same connection means that delivery; over another
-connection, the current one.
+connection, the current one. A delivery that a command over any connection has ended is meant by none.
 """
+
+from typing import Final
 
 from functory.bedrock.call import Call
 from functory.bedrock.creating import register_types
@@ -12,10 +14,12 @@ from functory.execution.outcomes import next_round_ms
 from functory.operations import job_changes, workers
 from functory.operations.jobs import cancel_job as cancel
 from functory.web.api.submission import parse_time_ms
-from functory.workers.values import OWNER, Answer, Delivery, Report, Verdict
+from functory.workers.values import INVALID, OWNER, Answer, Delivery, Report, Verdict
 from store.base import Code, JobRecord, JobState
 from store.refusals import check_move
 from vocabulary.names import type_of
+
+_OVER_QUOTA: Final = 429
 
 
 async def update_job(call: Call) -> bytes:
@@ -54,14 +58,15 @@ async def _end(call: Call, exitcode: int, what: str) -> bytes:
         delivery, repeats = _delivery(call, record, what), bool(record.job.repeat)
     else:
         delivery, repeats = Delivery(job_id, held.token), held.repeats
+    if data is not None and (repeats or call.who.limits.max_bytes is not None):
+        await job_changes.check_carried(call.service, call.who, job_id, data, data)
     if data is not None and not repeats:
         await workers.update_payload(call.service, call.who, delivery, data)
     report = Report(delivery, exitcode, data or b"", carried=data if repeats else None)
     (verdict,) = await workers.report(call.service, call.who, [report])
     if verdict.answer is Answer.LATE and held is not None:
         _delivery(call, await call.job(), what)  # says what the job is doing instead
-    _check(verdict)
-    call.peer.has_ended(delivery.id)
+    _end_delivery(call, delivery, verdict)
     return b""
 
 
@@ -80,15 +85,20 @@ async def retry_job(call: Call) -> bytes:
     if record.job.repeat:  # the document: the other times are ignored then
         due_ms = next_round_ms(record.job, record.claimed_ms, now_ms) or due_ms
     delivery = _delivery(call, record, "retried")
+    if name is None and data is not None:
+        await job_changes.check_carried(call.service, call.who, record.job.id, data)
     if name is None:
         report = Report(delivery, 100, retry_after_ms=max(due_ms - now_ms, 0), carried=data, in_window=False)
         (verdict,) = await workers.report(call.service, call.who, [report])
-        _check(verdict)
+        _end_delivery(call, delivery, verdict)
         if verdict.code == Code.ABANDONED:
             raise Refusal(405, "The job has run as often as its type allows (max_attempts): it is FAILED now")
+        if verdict.code == Code.FAILED:
+            raise Refusal(402, f"The job is FAILED now: {verdict.message}")
     else:
         await register_types(call, [name])
         await workers.move(call.service, call.who, delivery, name, dt_ms=due_ms, payload=data)
+        call.takers.has_ended(*delivery)
     return b""
 
 
@@ -109,7 +119,7 @@ async def cancel_job(call: Call) -> bytes:
     record = await call.job()
     state = state_of(record)
     if state == RUNNING:
-        raise Refusal(402, "Cannot cancel a job that is RUNNING")
+        raise Refusal(405, "Cannot cancel a job that is RUNNING")
     if state not in {FINISHED, CANCELLED}:
         await cancel(call.service, call.tenant, record.job.id)
     return b""
@@ -133,11 +143,13 @@ def _delivery(call: Call, record: JobRecord, what: str) -> Delivery:
     return Delivery(record.job.id, record.job.token if held is None else held.token)
 
 
-def _check(verdict: Verdict) -> None:
+def _end_delivery(call: Call, delivery: Delivery, verdict: Verdict) -> None:
     """Raises Refusal unless the report was recorded."""
+    if verdict.answer is Answer.OK or verdict.status not in {None, INVALID}:  # or the job has failed
+        call.takers.has_ended(*delivery)
     if verdict.answer is Answer.UNKNOWN:
         raise no_job()
     if verdict.answer is Answer.REFUSED:
-        raise Refusal(402, verdict.message)
+        raise Refusal(_OVER_QUOTA if verdict.status == _OVER_QUOTA else 402, verdict.message)
     if verdict.answer is not Answer.OK:
         raise Refusal(405, verdict.message)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from functory.bedrock import changing, creating, looking, taking
-from functory.bedrock.call import Call, Peer
+from functory.bedrock.call import Call, Peer, Takers
 from functory.bedrock.callers import Callers
 from functory.bedrock.messages import Answer, Request
 from functory.bedrock.numbers import Numbers
@@ -61,6 +61,7 @@ class Commands:
         self._tenant = tenant
         self._callers = Callers(web, tenant)
         self._numbers = Numbers(web.service)
+        self._takers = Takers()
         self.room = web.bodies
         """For large answers, beside large bodies over HTTP."""
 
@@ -108,7 +109,7 @@ class Commands:
         size_bytes = sum(map(len, request.parameters.values()))
         if size_bytes > _FEW_BYTES and not command.takes_data:
             raise Refusal(402, f"The parameters of {command.name} are longer than {_FEW_BYTES} bytes")
-        call = Call(self._web, who, Parameters(request.parameters), peer, self._numbers)
+        call = Call(self._web, who, Parameters(request.parameters), peer, self._takers, self._numbers)
         if size_bytes <= self.room.free_bytes:
             return await command.run(call)
         async with self.room.of(who.tenant, size_bytes):

@@ -1,8 +1,8 @@
 """One connection: bytes in, one command after the other, answers in the same order.
 
 Ensures: what arrives while a command is under way is left in the kernel beyond a small buffer. A client that has closed
-its side gets the answers to what it asked, and waits for no job any more. A slow one is cut off. A large request is
-read on when its key is known to be good.
+its side gets the answers to what it asked, and waits for no job any more. One that sends slowly or reads nothing is cut
+off. A large request is read on when its key is known to be good.
 """
 
 import asyncio
@@ -22,6 +22,8 @@ log = logging.getLogger("functory.bedrock")
 
 _NATIVE: Final = Request("", {})
 _LINGER_S: Final = 2.0
+_MOST_STALLS: Final = 20
+"""How many times `stall_s` an answer may take to be read."""
 _IGNORED_BYTES: Final = 1 << 20
 
 
@@ -65,6 +67,9 @@ class Connection(asyncio.BufferedProtocol):
         self._serving: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._drained: asyncio.Future[None] | None = None
+        self._unread_bytes = 0
+        """Of an answer, at the last look."""
+        self._write_until_s = 0.0
         self._client: str | None = None
         self._is_ended = False
         """No more is read: the client has closed its side, or was told to go."""
@@ -129,7 +134,10 @@ class Connection(asyncio.BufferedProtocol):
         return True
 
     def pause_writing(self) -> None:
-        self._drained = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._drained = loop.create_future()
+        self._unread_bytes = self._transport.get_write_buffer_size()
+        self._write_until_s = loop.time() + _MOST_STALLS * self._settings.stall_s
         self._set_timer(self._settings.stall_s, self._on_stall)
 
     def resume_writing(self) -> None:
@@ -287,6 +295,11 @@ class Connection(asyncio.BufferedProtocol):
         self._end(Answer(408, f"The request did not arrive within {self._settings.request_s:g} s"))
 
     def _on_stall(self) -> None:
+        """Whoever reads on is waited for, if slowly, but not for ever: its answer takes room."""
+        before_bytes, self._unread_bytes = self._unread_bytes, self._transport.get_write_buffer_size()
+        if self._unread_bytes < before_bytes and asyncio.get_running_loop().time() < self._write_until_s:
+            self._set_timer(self._settings.stall_s, self._on_stall)
+            return
         log.info("bedrock.stalled", extra={"peer": self.peer.address})
         self._transport.abort()
 

@@ -36,6 +36,8 @@ IN_JSON: Final = (
 )  # fmt: skip
 """Parameters that a JSON object can have, in this letter case or in lower case. Other fields are skipped unread: a body
 can have a million of them."""
+_ONCE: Final = {name.lower() for name in IN_JSON} | {"authorization", "content-length", "origin", "transfer-encoding"}
+"""What is read: which of two values is meant cannot be known."""
 _Fields = msgspec.defstruct(
     "_Fields",
     [
@@ -179,7 +181,9 @@ class Parser:
         if _CONTROL.search(value):
             raise Malformed(f"{key}: holds a control character")
         if key in self._given:
-            raise Malformed(f"{key}: is given twice")
+            if key in _ONCE:
+                raise Malformed(f"{key}: is given twice")
+            return  # as `Accept`, which no command reads
         if len(self._given) >= MAX_PARAMETERS:
             raise Malformed(f"more than {MAX_PARAMETERS} parameters")
         self._given[key] = value.strip(" \t")
@@ -203,8 +207,10 @@ class Parser:
         given = dict(self._given)
         if self._http is None:
             given |= self._body_parameters(body)
-            return Request(self._first, given, line_end=self._line_end, keeps_alive=given.get("connection") != "close")
+            keeps_alive = given.get("connection", "").lower() != "close"
+            return Request(self._first, given, line_end=self._line_end, keeps_alive=keeps_alive)
         method, target, minor = self._http.groups()
+        given.pop("priority", None)  # of HTTP it says how urgent the answer is: RFC 9218
         given |= _form(target.partition("?")[2].encode())
         given |= self._body_parameters(body)
         keeps_alive = minor == "1" and self._given.get("connection", "").lower() != "close"

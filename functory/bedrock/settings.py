@@ -32,6 +32,6 @@ class BedrockSettings:
     idle_s: float = 600.0
     """A connection without a request is closed after this."""
     stall_s: float = 30.0
-    """A client that reads nothing of its answer for this long is disconnected."""
+    """A client that reads nothing of its answer for this long is disconnected, and one that needs 20 times as long."""
     shutdown_s: float = 15.0
     """How long commands under way may take when the daemon stops."""

@@ -65,7 +65,7 @@ async def _get(call: Call, limit: int) -> list[bytes]:
         raise Refusal(303, "Timeout")
     call.peer.if_unheard = give_back
     for job, _ in taken:
-        call.peer.has_taken(job.id, job.token, repeats=bool(job.repeat))
+        call.takers.has_taken(call.peer, job.id, job.token, repeats=bool(job.repeat))
     return shown
 
 

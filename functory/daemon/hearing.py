@@ -31,6 +31,7 @@ class Hearing:
         self._upkeep = upkeep
         self._errands: dict[str, Callable[[], Awaitable[object]]] = {}
         self._cancelled: set[int] = set()
+        self._freed: set[int] = set()
         self._left: set[tuple[str, int]] = set()
         self._woken = asyncio.Event()
         self._keys_listener: Callable[[], None] = lambda: None
@@ -70,6 +71,9 @@ class Hearing:
         if news.cancelled:
             self._cancelled |= news.cancelled
             self._errands["cancelled"] = self._end_cancelled
+        if news.freed:
+            self._freed |= news.freed
+            self._errands["freed"] = self._make_room
         if news.left:
             self._left |= news.left
             self._errands["left"] = self._give_back
@@ -106,6 +110,10 @@ class Hearing:
             if mark_of(job_id) in marks:
                 self._parts.workers.cancelled(job_id)
             await slices.spend(_MARK_COST)
+
+    async def _make_room(self) -> None:
+        marks, self._freed = self._freed, set()
+        await self._parts.workers.ended_elsewhere(marks)
 
     async def _give_back(self) -> None:
         left, self._left = self._left, set()

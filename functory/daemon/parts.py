@@ -225,7 +225,7 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
     reported = Outbox(replace(shared, owner=OWNER), intake, admission, tenants.limits_of, runner.flow)
     workers = _worker_queue(settings, shared, reported, tenants, policy, executor)
     trial_runs = _trial_runs(settings, runner, tenants, policy, isolation)
-    announcer = _announcer(settings, isolation, shared, executor)
+    announcer = _announcer(settings, isolation, shared, executor, workers)
     handlers, admit = HandlersInForce(shared.store, gates, executor.handlers), partial(_admit, admission, tenants)
     told, ask = [executor.added, workers.added, announcer.added], asker(handlers, trial_runs)
     consumers = ConsumerLeaders(shared, _leader_settings(settings), ask, admit, told, executor.refresh_tenants)
@@ -264,15 +264,19 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
     )
 
 
-def _announcer(settings: Settings, isolation: Isolation, shared: Shared, executor: Executor) -> Announcer:
+def _announcer(
+    settings: Settings, isolation: Isolation, shared: Shared, executor: Executor, workers: WorkerQueue
+) -> Announcer:
     is_running = settings.role != "api" and not isolation.refusal
-    return Announcer(Peers(shared), lambda: is_running and executor.may_start(), executor.is_clear)
+    announcer = Announcer(Peers(shared), lambda: is_running and executor.may_start(), executor.is_clear)
+    workers.when_ended_for_others(announcer.freed)
+    return announcer
 
 
 def _worker_queue(
     settings: Settings, shared: Shared, outbox: Outbox, tenants: TenantBook, policy: Policy, executor: Executor
 ) -> WorkerQueue:
-    defaults = ClaimDefaults(_retry_policy(settings), round(settings.lease_s * 1000))
+    defaults = ClaimDefaults(_retry_policy(settings), round(settings.lease_s * 1000), settings.poll_s)
     claims = Claims(shared, outbox, tenants, policy, executor.handlers, defaults)
     workers = WorkerQueue(shared, outbox, claims, settings.poll_s, tenants.incarnation_of)
     tenants.when_gone(workers.end_tenant)

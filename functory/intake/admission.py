@@ -105,14 +105,23 @@ class Admission:
         """Count what is about to be stored. Raises QuotaExceeded when it does not fit; then nothing is counted."""
         if limits.max_jobs is None and limits.max_bytes is None:
             return
-        seen = self._seen.get(tenant)
-        if seen is None or abs(self._now_ms() - seen.asked_ms) >= self._usage_life_ms:
-            # All that ask at once get the same object, and count on it one after the other.
-            seen = await self._looks.ask((tenant, self._forgotten), lambda: self._look(tenant))
+        seen = await self._usage(tenant)
         _check("jobs", seen.jobs + jobs, limits.max_jobs)
         _check("bytes", seen.size_bytes + size_bytes, limits.max_bytes)
         seen.jobs += jobs
         seen.size_bytes += size_bytes
+
+    async def check_result(self, tenant: str, limits: TenantLimits, size_bytes: int) -> None:
+        """What `take_result` would say. Nothing is counted. Raises QuotaExceeded."""
+        if size_bytes > FREE_RESULT_BYTES and limits.max_bytes is not None:
+            _check("bytes", (await self._usage(tenant)).size_bytes + size_bytes, limits.max_bytes)
+
+    async def _usage(self, tenant: str) -> _Seen:
+        seen = self._seen.get(tenant)
+        if seen is None or abs(self._now_ms() - seen.asked_ms) >= self._usage_life_ms:
+            # All that ask at once get the same object, and count on it one after the other.
+            seen = await self._looks.ask((tenant, self._forgotten), lambda: self._look(tenant))
+        return seen
 
     def knows_type(self, tenant: str, jobtype: str) -> bool:
         """Whether the tenant has jobs of the type, as far as this daemon knows: then another one is no new type."""

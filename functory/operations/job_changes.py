@@ -137,3 +137,13 @@ async def admit_payload(service: Service, who: Principal, job_id: str, payload: 
         service.admission.check(job.job.jobtype, [payload])
         more_bytes = max(len(payload) - job.data_bytes, 0)
         await service.admission.take(who.tenant, who.limits, jobs=0, size_bytes=more_bytes)
+
+
+async def check_carried(service: Service, who: Principal, job_id: str, payload: bytes, result: bytes = b"") -> None:
+    """Whether a run can end with a result and this payload for what comes next. Both are counted when the end is
+    recorded, and what is over a limit then would have the job fail. Raises Missing, LimitExceeded, QuotaExceeded."""
+    job = await get_job(service, who.tenant, job_id)
+    if isinstance(job, JobRecord):
+        service.admission.check(job.job.jobtype, [payload])
+        more_bytes = max(len(payload) - job.data_bytes, 0)
+        await service.admission.check_result(who.tenant, who.limits, len(result) + more_bytes)

@@ -40,6 +40,11 @@ class KeyRing:
         self._looks: OneLook[tuple[str, int], VerifiedKey] = OneLook()
         """By public id, and by how often keys had changed: nobody gets the answer of a look of before a change."""
 
+    @property
+    def changes(self) -> int:
+        """Another number after each change of keys or tenants that this daemon hears of."""
+        return self._cache.changes
+
     def recall(self, text: str) -> Principal | None:
         """The principal of a key that was verified a moment ago; None when that must be done again."""
         known = self._cache.by_digest.get(_digest(text))

@@ -64,6 +64,12 @@ class Announcer:
             self._news.note_ended((job_id,))
             self._send_in(0.0)
 
+    def freed(self, job_ids: Iterable[str]) -> None:
+        """Workers that took these jobs from other daemons do not hold them any more."""
+        if self.peers.others:
+            self._news.note_freed(job_ids)
+            self._send_in(0.0)
+
     def changed(self, tenant: str) -> None:
         """Handlers or pauses of a tenant have changed."""
         if self.peers.others:

@@ -52,12 +52,13 @@ class Kind(enum.IntEnum):
     CANCELLED = 4
     ENDED = 5
     LEFT = 6
+    FREED = 7
 
 
 class News:
     """Gathered on one side before it is sent, and on the other before it is acted upon."""
 
-    __slots__ = ("added", "cancelled", "changed", "ended", "left", "look")
+    __slots__ = ("added", "cancelled", "changed", "ended", "freed", "left", "look")
 
     def __init__(self) -> None:
         self.look = Look.NOTHING
@@ -69,11 +70,14 @@ class News:
         """Marks of jobs that were cancelled and may be running."""
         self.ended: set[int] = set()
         """Marks of jobs that are over."""
+        self.freed: set[int] = set()
+        """Marks of jobs that a worker took from another daemon and does not hold any more."""
         self.left: set[tuple[str, int]] = set()
         """Workers that said goodbye: tenants, and marks of their names."""
 
     def __bool__(self) -> bool:
-        return bool(self.look or self.changed or self.added or self.cancelled or self.ended or self.left)
+        marks = self.cancelled or self.ended or self.freed
+        return bool(self.look or self.changed or self.added or marks or self.left)
 
     def note_added(self, jobtypes: Iterable[str]) -> None:
         self.added.update(jobtypes)
@@ -93,6 +97,10 @@ class News:
     def note_cancelled(self, job_ids: Iterable[str]) -> None:
         if len(self.cancelled) < MOST_MARKS:
             self.cancelled.update(map(mark_of, job_ids))
+
+    def note_freed(self, job_ids: Iterable[str]) -> None:
+        if len(self.freed) < MOST_MARKS:
+            self.freed.update(map(mark_of, job_ids))
 
     def note_left(self, tenant: str, mark: int) -> None:
         if len(self.left) < MOST_WORKERS:
@@ -119,9 +127,12 @@ class News:
             yield Kind.ADDED, jobtype.encode()
         for tenant, mark in self.left:
             yield Kind.LEFT, mark.to_bytes(_MARK_BYTES) + tenant.encode()
-        for kind, marks in ((Kind.CANCELLED, self.cancelled), (Kind.ENDED, self.ended)):
+        for kind, marks in self._marks().items():
             for mark in marks:
                 yield kind, mark.to_bytes(_MARK_BYTES)
+
+    def _marks(self) -> dict[Kind, set[int]]:
+        return {Kind.CANCELLED: self.cancelled, Kind.FREED: self.freed, Kind.ENDED: self.ended}
 
     def hear(self, datagram: bytes) -> None:
         """Add what a datagram says. What cannot be read is left out."""
@@ -145,7 +156,7 @@ class News:
             self.note_added((text,))
         elif kind == Kind.LEFT and is_tenant(tenant := value[_MARK_BYTES:].decode("ascii", "replace")):
             self.note_left(tenant, int.from_bytes(value[:_MARK_BYTES]))
-        elif kind in {Kind.CANCELLED, Kind.ENDED} and len(value) == _MARK_BYTES:
-            marks = self.ended if kind == Kind.ENDED else self.cancelled
+        elif len(value) == _MARK_BYTES and kind in (every := self._marks()):
+            marks = every[Kind(kind)]
             if len(marks) < MOST_MARKS:
                 marks.add(int.from_bytes(value))

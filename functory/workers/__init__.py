@@ -3,6 +3,7 @@
 values.py          what a worker asks for, what it says of a job, and what it is told
 external_types.py  which types of a tenant workers serve
 held_jobs.py       what workers hold, as far as this daemon knows, with its log and progress; log_tail.py the end of one
+elsewhere.py       what became of it at other daemons
 claims.py          from a type to jobs in a worker's hands, within caps
 taker_line.py      the workers of one tenant that wait, and the types that may have something for them
 handout.py         the lines of all tenants, and one look at the store for all of them

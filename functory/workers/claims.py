@@ -14,6 +14,7 @@ from functory.execution.outbox import Outbox
 from functory.execution.outcomes import give_up, retry_policy
 from functory.execution.tenant_book import TenantBook
 from functory.loops.shared import Shared
+from functory.workers.elsewhere import Elsewhere
 from functory.workers.held_jobs import Held, HeldJobs
 from functory.workers.values import OWNER, Delivery, Order, Taken
 from handlers.errors import HandlerError
@@ -22,13 +23,15 @@ from handlers.model import Handler
 from runner.outcome import EXTERNAL
 from scheduler import Policy
 from scheduler.retry import RetryPolicy
-from store.base import Code, JobState, Outcome, Unclaim
+from store.base import Code, Job, JobState, Outcome, Unclaim
 from vocabulary.names import tenant_of
 
 log = logging.getLogger("functory.workers")
 
 MOST_BYTES: Final = 4 << 20
 """Of payloads in one claim; a larger one comes alone."""
+_MOST_CLAIMS: Final = 100
+"""One after the other that find only jobs whose attempts are used up; the rest comes with the next poll."""
 
 
 class Claimed(NamedTuple):
@@ -43,6 +46,7 @@ class ClaimDefaults(NamedTuple):
 
     retry: RetryPolicy
     lease_ms: int
+    poll_s: float = 1.0
 
 
 class Claims:
@@ -65,24 +69,35 @@ class Claims:
         self._defaults = defaults
         self._handlers = handlers
         self.held = HeldJobs(policy.run_outside)
+        self.elsewhere = Elsewhere(shared, self.held, defaults.poll_s)
         self.taken = 0
         """Jobs that were handed out so far."""
 
     async def claim(self, jobtype: str, version: int, order: Order, limit: int) -> Claimed:
-        """Raises StoreUnavailable."""
+        """Jobs whose attempts are used up do not hide what waits behind them. Raises StoreUnavailable."""
         incarnation = self._tenants.of(jobtype).incarnation  # before the handler: both are of the same tenant
         handler = await self._handler(jobtype, version)
         if handler is None or handler.lang != WORKER:
             return Claimed([], may_have_more=False)
-        count = min(limit, handler.max_batch or limit, self.room(jobtype))
-        if count <= 0:
-            return Claimed([], may_have_more=True)
-        tenant, now_ms = tenant_of(jobtype), self._clock.now_ms()
-        lease_ms = self.lease_ms(handler, order.lease_ms)
+        for _ in range(_MOST_CLAIMS):
+            count = min(limit, handler.max_batch or limit, await self._find_room(jobtype))
+            if count <= 0:
+                break
+            now_ms = self._clock.now_ms()
+            jobs = await self._claim(jobtype, handler, order, count, incarnation, now_ms)
+            good = self._keep(jobs, handler, version, now_ms)
+            if good or not jobs:
+                return Claimed(good, may_have_more=bool(jobs))
+        return Claimed([], may_have_more=True)
+
+    async def _claim(
+        self, jobtype: str, handler: Handler, order: Order, count: int, incarnation: int, now_ms: int
+    ) -> list[Job]:
+        tenant, lease_ms = tenant_of(jobtype), self.lease_ms(handler, order.lease_ms)
         self._policy.run_outside(tenant, count)
         try:
             with self._progress.step("workers"):
-                jobs = await self._store.claim_jobs(
+                return await self._store.claim_jobs(
                     jobtype,
                     count,
                     owner=OWNER,
@@ -94,6 +109,9 @@ class Claims:
                 )
         finally:
             self._policy.run_outside(tenant, -count)
+
+    def _keep(self, jobs: Sequence[Job], handler: Handler, version: int, now_ms: int) -> list[Taken]:
+        """Those that may run are held from now on; the others are given up."""
         retry = retry_policy(handler, self._defaults.retry)
         exhausted = [job for job in jobs if job.attempts > retry.max_attempts]
         afterwards = afterwards_of(handler)
@@ -105,7 +123,7 @@ class Claims:
         self.taken += len(good)
         if self._job_log is not None:
             self._job_log.started(good, now_ms)
-        return Claimed([Taken(job, timeout_ms) for job in good], bool(jobs))
+        return [Taken(job, timeout_ms) for job in good]
 
     def is_of_former_tenant(self, order: Order) -> bool:
         """Whether the worker's tenant is gone, even if there is one of that name again."""
@@ -114,13 +132,20 @@ class Claims:
     def room(self, jobtype: str) -> int:
         """How many more jobs of the type may be held."""
         tenant, allowance = tenant_of(jobtype), self._tenants.of(jobtype)
-        self.held.drop_lapsed(self._clock.now_ms())
         room = 0 if allowance.is_closed else self.held.room(tenant)
         if allowance.max_running is not None:
             room = min(room, allowance.max_running - self._policy.board.running(tenant))
         if allowance.max_per_type is not None:
             room = min(room, allowance.max_per_type - self.held.count_type(jobtype))
         return room
+
+    async def _find_room(self, jobtype: str) -> int:
+        """The same, after a look at what has become of held jobs elsewhere where there would be none."""
+        await self.elsewhere.drop_lapsed()
+        room = self.room(jobtype)
+        if room > 0 or self._tenants.of(jobtype).is_closed or not await self.elsewhere.look(tenant_of(jobtype)):
+            return room
+        return self.room(jobtype)
 
     def lease_ms(self, handler: Handler, asked_ms: int | None) -> int:
         own_ms = None if handler.lease_s is None else handler.lease_s * 1000
@@ -152,6 +177,7 @@ class Claims:
             (None, NOTHING_MORE) if handler is None else (_timeout_ms(handler), afterwards_of(handler))
         )
         held = Held(record.job, record.claimed_ms, version, retry, timeout_ms, afterwards)
+        held.taken_here = False
         held.data_bytes = record.data_bytes
         held.lease_ms = self._defaults.lease_ms if handler is None else self.lease_ms(handler, None)
         known = self.held.find(tenant, job_id)

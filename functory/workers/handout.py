@@ -116,6 +116,11 @@ class Handout:
         if any(job.parent for job, _, _ in endings):
             self.wake()
 
+    def has_room(self, tenant: str) -> None:
+        """Fewer jobs of the tenant are held: a cap may have kept others back."""
+        if line := self._lines.get(tenant):
+            line.serve_again()
+
     def wake(self) -> None:
         """Jobs may have become ready in a way that nobody else tells."""
         self._is_stale = True

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from functory.execution.afterwards import NOTHING_MORE, Afterwards
+from functory.loops.job_mark import mark_of
 from functory.workers.log_tail import KEPT_BYTES, LogTail
 from functory.workers.values import Verdict
 from runner.glimpse import Glimpse
@@ -47,6 +48,7 @@ class Held:
         "log",
         "progress",
         "retry",
+        "taken_here",
         "tenant",
         "timeout_ms",
         "until_ms",
@@ -74,6 +76,8 @@ class Held:
         self.timeout_ms = timeout_ms
         self.lease_ms = max(job.dt_ms - claimed_ms, 1)
         """As long as it was taken for: what a renewal gives that says nothing else."""
+        self.taken_here = True
+        """False: another daemon has handed it out, and counts it."""
         self.worker = ""
         self.log = LogTail()
         self.progress = b""
@@ -92,6 +96,8 @@ class HeldJobs:
         """When each lapses unless it was renewed since: a heap. About as many that have ended may be in it, too."""
         self._of_tenant: dict[str, dict[str, Held]] = {}
         self._of_type: Counter[str] = Counter()
+        self._of_mark: dict[int, str] = {}
+        """By the mark that other daemons name a job by; of two with one mark, the last."""
         self._log_bytes: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -121,6 +127,7 @@ class HeldJobs:
                 self._of_tenant.setdefault(tenant, {})[job_id] = held
                 heapq.heappush(self._lapses, (held.until_ms, job_id, held.job.token))
                 self._of_type[held.job.jobtype] += 1
+                self._of_mark[mark_of(job_id)] = job_id
                 changes[tenant] += 1
         self._tell(changes)
 
@@ -141,20 +148,26 @@ class HeldJobs:
     def drop_tenant(self, tenant: str) -> None:
         self.drop([(job_id, None) for job_id in self._of_tenant.get(tenant, ())])
 
-    def drop_lapsed(self, now_ms: int) -> None:
-        """Forget what was not renewed here in time: the worker is gone, or talks to another daemon."""
-        lapsed: list[tuple[str, int | None]] = []
+    def of_tenant(self, tenant: str) -> list[Held]:
+        return list(self._of_tenant.get(tenant, {}).values())
+
+    def marked(self, marks: Iterable[int]) -> list[Held]:
+        """Those with one of these marks."""
+        return [self._held[self._of_mark[mark]] for mark in marks if mark in self._of_mark]
+
+    def lapsed(self, now_ms: int) -> list[Held]:
+        """What was not renewed here in time: the worker is gone, or talks to another daemon. It is named again in a
+        moment, unless it was dropped."""
+        found: list[Held] = []
         while self._lapses and self._lapses[0][0] <= now_ms:
             _, job_id, token = heapq.heappop(self._lapses)
             held = self._held.get(job_id)
             if held is None or held.job.token != token:
                 continue
-            if held.until_ms > now_ms or held.ending is not None:
-                heapq.heappush(self._lapses, (max(held.until_ms, now_ms + 1), job_id, token))
-            else:
-                lapsed.append((job_id, token))
-        if lapsed:
-            self.drop(lapsed)
+            heapq.heappush(self._lapses, (max(held.until_ms, now_ms + 1), job_id, token))
+            if held.until_ms <= now_ms and held.ending is None:
+                found.append(held)
+        return found
 
     def say(self, held: Held, log: bytes, progress: bytes | None, *, is_over: bool) -> None:
         """What a job says while it runs, or with its end. Where the logs of a tenant are too large already, those of
@@ -183,6 +196,8 @@ class HeldJobs:
             return
         tenant, jobtype = held.tenant, held.job.jobtype
         del self._held[job_id], self._of_tenant[tenant][job_id]
+        if self._of_mark.get(mark := mark_of(job_id)) == job_id:
+            del self._of_mark[mark]
         self._of_type[jobtype] -= 1
         if not self._of_type[jobtype]:
             del self._of_type[jobtype]

@@ -14,7 +14,7 @@ import heapq
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -29,14 +29,16 @@ from scheduler.costs import Costs
 from scheduler.fair_queue import FairQueue
 from store.errors import StoreUnavailable
 from vocabulary.glob import glob_cost, glob_matcher, reading_cost
-from vocabulary.names import type_of
+from vocabulary.names import is_type, jobtype_of, type_of
 
 log = logging.getLogger("functory.workers")
 
 MOST_TAKERS: Final = 5000
 """Of one tenant that wait at once."""
 MOST_GROUPS: Final = 100
-"""Different lists of patterns among them: every arrival is compared with each."""
+"""Different lists with patterns among them: every arrival is compared with each."""
+MOST_PLAIN: Final = 1000
+"""Different lists of types without a pattern: an arrival is looked up in each."""
 _TAKERS_AT_ONCE: Final = 64
 _JOBS_AT_ONCE: Final = 1000
 """That share a claim."""
@@ -79,10 +81,17 @@ class _Group:
 
     def __init__(self, patterns: tuple[str, ...]) -> None:
         self._patterns = patterns
+        self.is_plain = all(map(is_type, patterns))
+        """It names types, and has no pattern."""
         self._matchers: list[Callable[[str], bool]] = []
         """Of the patterns that were needed so far."""
         self._known: dict[str, bool] = {}
         self.takers: deque[_Taker] = deque()
+
+    def named(self, tenant: str, jobtypes: Container[str]) -> list[str]:
+        """Of a plain list: those of its types that are among these."""
+        own = (jobtype_of(tenant, name) for name in dict.fromkeys(self._patterns))
+        return [jobtype for jobtype in own if jobtype in jobtypes]
 
     def drop_gone(self) -> bool:
         """Let those at the head go who are not there any more. Returns whether somebody is left."""
@@ -168,11 +177,8 @@ class TakerLine:
                 f"{MOST_TAKERS} workers of this tenant wait for jobs already: use fewer, with a larger limit each",
                 detail={"quota": "waiting_workers", "limit": MOST_TAKERS},
             )
-        if len(self._groups) >= MOST_GROUPS and order.patterns not in self._groups:
-            raise QuotaExceeded(
-                f"workers of this tenant wait with {MOST_GROUPS} different lists of types: let them ask for the same",
-                detail={"quota": "waiting_patterns", "limit": MOST_GROUPS},
-            )
+        if order.wait_s and order.patterns not in self._groups:
+            self._check_groups(order.patterns)
         loop = asyncio.get_running_loop()
         taker = _Taker(order, self._asked)
         self._asked += 1
@@ -194,6 +200,17 @@ class TakerLine:
             self.waiting -= 1
             timer.cancel()
             self.used_s = loop.time()
+
+    def _check_groups(self, patterns: tuple[str, ...]) -> None:
+        """Whether one more list can be waited for. Raises QuotaExceeded."""
+        is_plain = all(map(is_type, patterns))
+        most = MOST_PLAIN if is_plain else MOST_GROUPS
+        if sum(group.is_plain is is_plain for group in self._groups.values()) >= most:
+            what = "types" if is_plain else "patterns"
+            raise QuotaExceeded(
+                f"workers of this tenant wait with {most} different lists of {what}: let them ask for the same",
+                detail={"quota": f"waiting_{what}", "limit": most},
+            )
 
     def mark(self, jobtypes: Iterable[str]) -> None:
         """Jobs of these types may wait."""
@@ -329,7 +346,7 @@ class TakerLine:
     async def _candidates(self, group: _Group, kinds: Iterable[str]) -> list[str]:
         found: list[str] = []
         known = frozenset(kinds)
-        for jobtype in list(self._ready):
+        for jobtype in group.named(self._tenant, self._ready) if group.is_plain else list(self._ready):
             if jobtype not in known:
                 self._ready.pop(jobtype, None)  # it has a handler of another kind, or none
                 await self._slices.spend(_LOOK_COST)

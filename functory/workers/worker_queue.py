@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import msgspec
 
-from functory.execution.endings import Ending
+from functory.execution.endings import Ending, Recorded
 from functory.execution.outbox import Outbox
 from functory.intake import former_tenants
 from functory.loops.job_mark import mark_of
@@ -27,7 +27,8 @@ from functory.workers.reports import Reports
 from functory.workers.unasked import Unasked, UnaskedTypes
 from functory.workers.values import Delivery, Order, Report, Taken, Verdict
 from runner.glimpse import Glimpse
-from store.base import Unclaim, WaitingType
+from store.base import ReleaseReport, Unclaim, WaitingType
+from vocabulary.names import tenant_of
 
 
 class WorkerQueue:
@@ -51,8 +52,14 @@ class WorkerQueue:
         self._drains = Drains(shared, known_since_ms)
         self._goodbyes = Goodbyes(shared)
         self._stopping = asyncio.Event()
+        self._tell: Callable[[Iterable[str]], None] = lambda _: None
+        outbox.when_recorded(self._recorded)
         outbox.when_released(self._learn)
         outbox.when_released(self.released)
+
+    def when_ended_for_others(self, listener: Callable[[Iterable[str]], None]) -> None:
+        """The listener is told of jobs that another daemon has handed out, and counts, when they are over here."""
+        self._tell = listener
 
     # What workers ask
 
@@ -121,6 +128,8 @@ class WorkerQueue:
         held = self._claims.held.find(tenant, delivery.id)
         if held is not None and delivery.token in (None, held.job.token):
             self._claims.held.drop([delivery])
+        if held is None or not held.taken_here:
+            self._tell([delivery.id])
         self.wake()
 
     # What others ask
@@ -187,6 +196,12 @@ class WorkerQueue:
         if len(self._claims.held) < held_before:
             self.wake()
 
+    async def ended_elsewhere(self, marks: Iterable[int]) -> None:
+        """Jobs with these marks are over, as another daemon says: what was handed out here makes room for others.
+        Raises StoreUnavailable."""
+        for tenant in await self._claims.elsewhere.check(self._claims.held.marked(marks)):
+            self._handout.has_room(tenant)
+
     def end_tenant(self, tenant: str) -> None:
         """It was deleted: what it had here is not for another of its name."""
         self._handout.end_tenant(tenant)
@@ -204,7 +219,7 @@ class WorkerQueue:
 
     async def write_down(self) -> None:
         """Tell the other daemons which workers were seen here."""
-        self._claims.held.drop_lapsed(self._clock.now_ms())
+        await self._claims.elsewhere.drop_lapsed()
         await self._presence.write_down()
         for tenant in self._presence.tenants():
             await self._drains.refresh(tenant)
@@ -225,6 +240,12 @@ class WorkerQueue:
                 durations_us[job.jobtype].append(release.outcome.duration_us)
         for jobtype, some_us in durations_us.items():
             self._handout.learn(jobtype, len(some_us), sum(some_us) / 1e6)
+
+    def _recorded(self, endings: Sequence[Recorded], _: ReleaseReport) -> None:
+        """Before they are forgotten here, because only those that another daemon counts are told."""
+        known = (self._claims.held.find(tenant_of(job.jobtype), job.id) for job, _, _ in endings)
+        if others := [held.job.id for held in known if held is not None and not held.taken_here]:
+            self._tell(others)
 
     async def empty(self) -> None:
         """Wait until everything that was reported is recorded."""

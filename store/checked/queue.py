@@ -93,6 +93,11 @@ class CheckedQueue(CheckedCore, JobQueue):
         check_lease(lease_ms, now_ms)
         return await self._back.renew_locks(owner, leases, lease_ms=lease_ms, now_ms=now_ms)
 
+    async def get_leases(self, owner: str, leases: Sequence[Lease]) -> dict[Lease, int]:
+        check_owner(owner)
+        check_batch("get_leases", len(leases))
+        return await self._back.get_leases(owner, leases)
+
     async def release_jobs(self, owner: str, releases: Sequence[Release], *, now_ms: int) -> ReleaseReport:
         check_owner(owner)
         check_releases(releases)

@@ -109,6 +109,11 @@ class JobQueue(abc.ABC):
         """
 
     @abc.abstractmethod
+    async def get_leases(self, owner: str, leases: Sequence[Lease]) -> dict[Lease, int]:
+        """Of these deliveries, at most MAX_BATCH, those that are still the owner's, each with the time until which it
+        holds. One that lapsed and was not yet expired is among them. Cost: their number; no payload is read."""
+
+    @abc.abstractmethod
     async def release_jobs(self, owner: str, releases: Sequence[Release], *, now_ms: int) -> ReleaseReport:
         """End a batch of deliveries, with different outcomes, each on condition of (id, lock = owner, token).
 

@@ -47,6 +47,28 @@ async def test_without_a_key_it_is_whoever_has_the_name(bedrock: Bedrock, clock:
         assert (await session.ask("GetJob", name="*")).json["name"] == "new"
 
 
+async def test_without_a_key_a_suspension_holds_at_once(bedrock: Bedrock) -> None:
+    service = bedrock.shop.service
+    async with bedrock.session() as session:
+        assert (await session.ask("CreateJob", name="x")).status == 200
+        for suspended, status in ((True, 403), (False, 200)):
+            await update_tenant(service, "test", "acme", suspended=suspended)
+            assert (await session.ask("CreateJob", name="x")).status == status
+
+
+async def test_without_a_key_nothing_is_taken_from_a_tenant_that_is_being_deleted(bedrock: Bedrock) -> None:
+    service = bedrock.shop.service
+    async with bedrock.session() as session:
+        await session.ask("CreateJob", name="x")
+        while (await delete_tenant(service, "test", "acme")).more:
+            pass
+        assert (await session.ask("GetJob", name="x")).status == 401
+        assert (await session.ask("CreateJob", name="x")).status == 401
+        await create_tenant(service, "test", "acme", 1, TenantLimits(max_running=1))
+        assert (await session.ask("CreateJob", name="x")).json == {"jobID": 1}
+        assert (await session.ask("GetJob", name="x")).status == 200, "nothing of its predecessor is in the way"
+
+
 @pytest.mark.parametrize(
     ("scope", "command"),
     [
@@ -128,6 +150,17 @@ async def test_commands_as_http(bedrock: Bedrock) -> None:
         assert last.startswith(b"HTTP/1.1 200 OK\r\n")
         assert b"Connection: close\r\n" in last
         assert last.endswith(b'{"data":{"a": 1},"jobID":2,"name":"foo","state":"QUEUED"}')
+
+
+async def test_headers_that_are_none_of_ours_do_no_harm(bedrock: Bedrock) -> None:
+    async with bedrock.session() as session:
+        headers = b"Accept: a\r\nAccept: b\r\nPriority: u=1, i\r\n"
+        session.send_bytes(b"POST /CreateJob HTTP/1.1\r\n" + headers + b"name: foo\r\n\r\n")
+        assert (await session.reply()).json == {"jobID": 1}
+        session.send_bytes(b"POST /CreateJob HTTP/1.1\r\n" + headers + b"name: foo\r\njobPriority: 1000\r\n\r\n")
+        assert (await session.reply()).json == {"jobID": 2}
+        session.send_bytes(b"GetJob\nname: foo\nConnection: Close\n\n")
+        assert b'"jobID":2' in await session.rest(), "and the connection is closed"
 
 
 @pytest.mark.parametrize(

@@ -235,7 +235,7 @@ async def test_cancel_only_what_does_not_run(session: Session) -> None:
     await session.ask("CreateJob", name="fixed", retryAfter="+1 HOUR")
     await session.ask("GetJob", name="x")
     await session.ask("GetJob", name="fixed")
-    assert (await session.ask("CancelJob", jobID=1)).status == 402
+    assert (await session.ask("CancelJob", jobID=1)).status == 405
     for number in (2, 3):
         assert (await session.ask("CancelJob", jobID=number)).status == 200
         assert await state_of(session, number) == "CANCELLED"

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -100,6 +101,29 @@ async def test_one_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
         for _ in range(200):
             session.send("QueryJob", jobID=1)
         await until(lambda: _none_open(bedrock))
+
+
+async def test_one_that_reads_slowly_is_cut_off_when_it_stops(bedrock: Bedrock, session: Session) -> None:
+    """The looks are made by hand: each comes after something was read, and the last after nothing was."""
+    for _ in range(8):
+        await session.ask("CreateJob", name="big", data='{"a":"' + "x" * 500_000 + '"}')
+    (connection,) = bedrock.listener._shared.open
+    small: socket.socket = connection._transport.get_extra_info("socket")
+    small.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+    session.send("GetJobs", name="big", numResults=8)
+    await until(lambda: _is_stuck(connection))
+    for _ in range(3):
+        unread_bytes = connection._transport.get_write_buffer_size()
+        while connection._transport.get_write_buffer_size() == unread_bytes:
+            await session.reader.read(65_536)
+        connection._on_stall()
+        assert not connection._transport.is_closing()
+    connection._on_stall()
+    assert connection._transport.is_closing()
+
+
+async def _is_stuck(connection: Connection) -> bool:
+    return connection._drained is not None
 
 
 async def _none_open(bedrock: Bedrock) -> bool:

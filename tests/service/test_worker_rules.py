@@ -237,10 +237,10 @@ async def test_what_cannot_be_is_refused_with_its_field(shop: Shop, monkeypatch:
         await operations.report(shop.service, ACME, [Report(one)] * 1001)
     assert caught.value.detail == {"field": "reports"}
     monkeypatch.setattr(taker_line, "MOST_GROUPS", 1)
-    taker = asyncio.create_task(shop.take(wait_s=30.0))
+    taker = asyncio.create_task(shop.take("r*", wait_s=30.0))
     await until(waiting(shop, 1))
-    with pytest.raises(QuotaExceeded, match="different lists"):
-        await shop.take("other")
+    with pytest.raises(QuotaExceeded, match="1 different lists of patterns"):
+        await shop.take("other*", wait_s=1.0)
     monkeypatch.setattr(taker_line, "MOST_TAKERS", 1)
     with pytest.raises(QuotaExceeded, match="1 workers"):
         await shop.take()

@@ -67,6 +67,13 @@ class MongoRelease(Core):
         stale = tuple(job_id for job_id in tokens if job_id not in held)
         return RenewReport(len(tokens) - len(fixed) - len(stale), fixed, stale)
 
+    @repeatable
+    async def get_leases(self, owner: str, leases: Sequence[Lease]) -> dict[Lease, int]:
+        asked = set(leases)
+        mine = {"_id": {"$in": [lease.id for lease in leases]}, "s": schema.RUNNING, "lock": owner}
+        rows = await self.collections.jobs.find(mine, {"token": 1, "at": 1}, batch_size=len(leases) + 1).to_list(None)
+        return {lease: row["at"] for row in rows if (lease := Lease(row["_id"], row["token"])) in asked}
+
     @once
     async def release_jobs(self, owner: str, releases: Sequence[Release], *, now_ms: int) -> ReleaseReport:
         left = {release.id: release for release in releases}

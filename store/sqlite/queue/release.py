@@ -8,6 +8,8 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final, TypeGuard
 
+import apsw
+
 from store.sqlite.file.bulk import arrays, job_ids, numbers
 from store.sqlite.file.schema import INLINE_BYTES, State
 from store.sqlite.file.writer import Tx
@@ -57,6 +59,10 @@ _OWNED: Final = (
 _ID, _TOKEN, _OUTCOME = fields(Archive, "id"), fields(Archive, "token"), fields(Archive, "outcome")
 """The first two are the same of every release."""
 _RESULT: Final = fields(Outcome, "result")
+_LEASES: Final = (
+    "SELECT j.id, j.token, j.lease FROM carray(?) AS e CROSS JOIN jobs j"
+    f" ON j.id = e.value WHERE j.lock = ? AND j.state = {State.RUNNING}"
+)
 _RENEW: Final = "UPDATE jobs SET lease = ? WHERE n IN (SELECT value FROM carray(?))"
 
 
@@ -82,6 +88,14 @@ def renew_locks(tx: Tx, owner: str, leases: Sequence[Lease], lease_ms: int, now_
         tx.conn.execute(_RENEW, (now_ms + lease_ms, numbers(renewed)))
     stale = tuple(lease.id for lease in leases if lease.id not in owned)
     return RenewReport(len(renewed), fixed, stale)
+
+
+def get_leases(conn: apsw.Connection, owner: str, leases: Sequence[Lease]) -> dict[Lease, int]:
+    if not leases:
+        return {}
+    asked = set(leases)
+    rows = conn.execute(_LEASES, (job_ids([lease.id for lease in leases]), owner))
+    return {lease: until_ms for job_id, token, until_ms in rows if (lease := Lease(job_id, token)) in asked}
 
 
 def release_jobs(tx: Tx, owner: str, releases: Sequence[Release], now_ms: int) -> ReleaseReport:

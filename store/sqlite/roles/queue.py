@@ -68,6 +68,9 @@ class SqliteQueue(SqliteCore, JobQueue):
     async def renew_locks(self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int) -> RenewReport:
         return await self._write(lambda tx: release.renew_locks(tx, owner, leases, lease_ms, now_ms))
 
+    async def get_leases(self, owner: str, leases: Sequence[Lease]) -> dict[Lease, int]:
+        return await self._read(lambda conn: release.get_leases(conn, owner, leases))
+
     async def release_jobs(self, owner: str, releases: Sequence[Release], *, now_ms: int) -> ReleaseReport:
         return await self._write(
             lambda tx: discard.release_or_discard(tx, owner, releases, now_ms), bulk=len(releases) > FEW

@@ -38,6 +38,21 @@ async def test_a_renewed_lease_lasts_longer(store: Store) -> None:
     assert await store.expire_locks(now_ms=T0 + 20_000 + LEASE_MS) == 1
 
 
+async def test_the_owner_can_see_which_deliveries_it_has_and_until_when(store: Store) -> None:
+    await store.add_jobs(new_jobs(5), now_ms=T0)
+    kept, renewed, over, other_token = await claim(store, limit=4)
+    (of_another,) = await claim(store, owner="b2")
+    await store.renew_locks(OWNER, [Lease(renewed.id, renewed.token)], lease_ms=LEASE_MS, now_ms=T0 + 7)
+    await store.release_jobs(OWNER, [archive(over)], now_ms=T0)
+    asked = [Lease(job.id, job.token) for job in (kept, renewed, over, of_another)]
+    asked += [Lease(other_token.id, other_token.token + 1), Lease("gone", 1)]
+    kept_ms, renewed_ms = T0 + LEASE_MS, T0 + 7 + LEASE_MS
+    assert await store.get_leases(OWNER, asked) == {asked[0]: kept_ms, asked[1]: renewed_ms}
+    assert await store.get_leases(OWNER, []) == {}
+    await store.expire_locks(now_ms=kept_ms)
+    assert await store.get_leases(OWNER, asked) == {asked[1]: renewed_ms}
+
+
 async def test_all_lapsed_leases_are_recovered_in_steps(store: Store) -> None:
     await store.add_jobs(new_jobs(25), now_ms=T0)
     claimed = await claim(store)

@@ -48,6 +48,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "get_waiting_jobtypes": {"now_ms": T0},
     "claim_jobs": {"jobtype": JOBTYPE, "limit": 1, "owner": OWNER, "lease_ms": 1, "now_ms": T0},
     "renew_locks": {"owner": OWNER, "leases": [Lease(ID, 1)], "lease_ms": 1, "now_ms": T0},
+    "get_leases": {"owner": OWNER, "leases": [Lease(ID, 1)]},
     "release_with_jobs": {"owner": OWNER, "release": Archive(ID, 1, outcome()), "new_jobs": [], "now_ms": T0},
     "release_jobs": {"owner": OWNER, "releases": [], "now_ms": T0},
     "add_running_jobs": {"owner": OWNER, "jobs": [new_job(1)], "lease_ms": 1, "now_ms": T0},

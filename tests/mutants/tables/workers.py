@@ -12,6 +12,9 @@ handout = in_file("functory/workers/handout.py", f"{LIFE} {RULES}")
 worker_queue = in_file("functory/workers/worker_queue.py", LIFE)
 reports = in_file("functory/workers/reports.py", f"{LIFE} {RULES}")
 operations = in_file("functory/operations/workers.py", "tests/service/test_report_and_take.py")
+ELSEWHERE = "tests/service/test_held_elsewhere.py"
+LISTS = "tests/service/test_waiting_lists.py"
+elsewhere = in_file("functory/workers/elsewhere.py", ELSEWHERE)
 held = in_file("functory/workers/held_jobs.py", "tests/unit/functory/test_held_jobs.py")
 gates = in_file("functory/execution/type_gates.py", RULES)
 unasked = in_file("functory/workers/unasked.py", "tests/web/test_unasked.py")
@@ -37,6 +40,16 @@ MUTANTS: list[Mutant] = [
     ),
     worker_queue("workers of a deleted tenant wait on", "        self._handout.end_tenant(tenant)\n", ""),
     worker_queue("jobs of a deleted tenant count", "        self._claims.held.drop_tenant(tenant)\n", ""),
+    worker_queue(
+        "a daemon is not told of the end of what it handed out",
+        "            self._tell(others)\n",
+        "            pass\n",
+        tests=ELSEWHERE,
+    ),
+    elsewhere("a lost word costs a place", "await self.check(held)", "()"),
+    elsewhere("what has lapsed counts for ever", "self._held.lapsed(self._clock.now_ms())", "[]"),
+    claims("jobs that are used up hide the next", "_MOST_CLAIMS: Final = 100", "_MOST_CLAIMS: Final = 1", tests=LISTS),
+    line("who does not wait stands in a line", "        if order.wait_s and order", "        if order", tests=LISTS),
     held("memory of ended jobs is kept as long as their leases", " > 2 * len(self._held) + _SPARE", " > 1 << 40"),
     operations("at its cap a worker gets nothing with its report", "else not order.wait_s)", "else False)"),
     operations("near its cap a worker gets small batches", "(has_caps if jobs else", "(False if jobs else"),
@@ -56,7 +69,7 @@ MUTANTS: list[Mutant] = [
     claims(
         "workers get jobs of any type", " or handler.lang != WORKER", "", tests=RULES, equivalent="_candidates asks"
     ),
-    claims("caps do not hold for workers", ", self.room(jobtype))", ")", tests=RULES),
+    claims("caps do not hold for workers", ", await self._find_room(jobtype))", ")", tests=RULES),
     claims(
         "a job of workers that vanish is handed out for ever",
         "good = [job for job in jobs if job.attempts <= retry.max_attempts]",

@@ -5,6 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from functory.loops.job_mark import mark_of
 from functory.workers.held_jobs import Held, HeldJobs
 from scheduler.retry import RetryPolicy
 from store.base import Job
@@ -23,6 +24,10 @@ STEPS = st.one_of(
 def held(jobtype: str, number: int, token: int, until_ms: int = NOW_MS + 1000) -> Held:
     job = Job(f"{jobtype}-{number}", jobtype, b"", until_ms, "workers", token, 1, 500, NOW_MS, NOW_MS)
     return Held(job, NOW_MS, 1, RETRY, None)
+
+
+def drop_lapsed(jobs: HeldJobs, now_ms: int) -> None:
+    jobs.drop([(each.job.id, each.job.token) for each in jobs.lapsed(now_ms)])
 
 
 class Told:
@@ -59,7 +64,7 @@ def test_what_was_told_is_what_is_held(steps: list[tuple[str, list[tuple[str, in
                 if known.get(f"{jobtype}-{number}") == (jobtype, token):
                     del known[f"{jobtype}-{number}"]
         else:
-            jobs.drop_lapsed(NOW_MS + 1000)
+            drop_lapsed(jobs, NOW_MS + 1000)
             known.clear()
         types = Counter(jobtype for jobtype, _ in known.values())
         assert len(jobs) == len(known)
@@ -69,6 +74,10 @@ def test_what_was_told_is_what_is_held(steps: list[tuple[str, list[tuple[str, in
             found = jobs.find(jobtype.partition("-")[0], job_id)
             assert found is not None
             assert found.job.token == token
+            assert found in jobs.marked([mark_of(job_id), 1])
+        assert len(
+            jobs.marked(map(mark_of, {f"{name}-{n}" for name in ("acme-x", "acme-y", "beta-x") for n in range(6)}))
+        ) == len(known)
 
 
 def test_jobs_that_ended_long_before_their_leases_leave_nothing() -> None:
@@ -78,5 +87,5 @@ def test_jobs_that_ended_long_before_their_leases_leave_nothing() -> None:
         jobs.add([held("acme-x", number, 1, NOW_MS + 86_400_000)])
         jobs.drop([(f"acme-x-{number}", 1)])
     assert len(jobs._lapses) < 200
-    jobs.drop_lapsed(NOW_MS + 1005)
+    drop_lapsed(jobs, NOW_MS + 1005)
     assert len(jobs) == 4, "the others lapse when their time comes"

@@ -32,7 +32,7 @@ def heard(datagrams: list[bytes]) -> News:
 
 
 def content(news: News) -> tuple[object, ...]:
-    return news.look, news.changed, news.added, news.cancelled, news.ended, news.left
+    return news.look, news.changed, news.added, news.cancelled, news.ended, news.freed, news.left
 
 
 @given(
@@ -44,6 +44,7 @@ def content(news: News) -> tuple[object, ...]:
 def test_what_is_told_is_heard(look: int, tenants: set[str], types: set[str], marks: set[int]) -> None:
     told = News()
     told.look, told.changed, told.added, told.ended = Look(look), tenants, types, marks
+    told.freed = {mark ^ 1 for mark in marks}
     told.left = set(zip(tenants, marks, strict=False))
     datagrams = list(told.datagrams())
     assert all(len(each) <= DATAGRAM_BYTES for each in datagrams)
