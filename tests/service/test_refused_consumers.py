@@ -29,8 +29,8 @@ WAYS: dict[str, Callable[[Service, str], Awaitable[object]]] = {
     "several types": lambda service, source: create_jobs(service, WHO, [("other", JOBS[0]), (source, JOBS[1])]),
 }
 KEYED: dict[str, Callable[[Service, str], Awaitable[list[str]]]] = {
-    "submit": lambda service, source: submit_once(service, WHO, source, JOBS, key="k", fingerprint="f"),
-    "create": lambda service, source: create_jobs(service, WHO, [(source, JOBS[1])], key="k", fingerprint="f"),
+    "submit": lambda service, source: submit_once(service, WHO, source, JOBS, key="k", fingerprint=Fingerprint("f")),
+    "create": lambda service, source: create_jobs(service, WHO, [(source, JOBS[1])], key="k", content="f"),
 }
 """By the module of the operation."""
 PULLED = "import json\nasked = json.loads(payload)\nreturn 8 if asked['ask'] == 'head' else {'index': asked['index']}"
