@@ -21,13 +21,16 @@ from journal.durable import replace_durably, sync_folder
 log = logging.getLogger("functory.daemon")
 
 OPERATOR_KEY_FILE: Final = "operator.key"
+_LOCK_FILE: Final = ".operator.key.lock"
 
 
 async def keep_operator_key(service: Service, data_dir: Path) -> str:
     """If nobody can administer the store, make a key. Returns what to tell about where it is."""
     path = data_dir / OPERATOR_KEY_FILE
-    async with _alone(data_dir):
-        if not await is_administered(service):
+    if not await is_administered(service):
+        async with _alone(data_dir / _LOCK_FILE):
+            if await is_administered(service):  # another daemon was quicker
+                return f"The operator key is in {path}"
             key, text = new_key(OPERATOR, service.now_ms(), label="first start")
             aside = await asyncio.to_thread(_write, path, text, service.now_ms())
             await add_key(service, "first start", key)
@@ -38,14 +41,14 @@ async def keep_operator_key(service: Service, data_dir: Path) -> str:
 
 
 @asynccontextmanager
-async def _alone(data_dir: Path) -> AsyncIterator[None]:
+async def _alone(path: Path) -> AsyncIterator[None]:
     """Of the daemons of a data directory, which may start together, one makes the key."""
-    folder = await asyncio.to_thread(os.open, data_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    lock = await asyncio.to_thread(os.open, path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        await asyncio.to_thread(fcntl.flock, folder, fcntl.LOCK_EX)
+        await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(folder)
+        os.close(lock)
 
 
 def _write(path: Path, text: str, now_ms: int) -> Path | None:

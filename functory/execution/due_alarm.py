@@ -8,6 +8,7 @@ import asyncio
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from typing import Final
 
 from functory.execution.endings import Ending
@@ -17,6 +18,10 @@ from vocabulary.clock import Clock
 
 _PAUSE_S: Final = 0.05
 """Between two questions at least: jobs that come due one after the other are looked for together."""
+_ASK_PART: Final = 9
+"""And this many times as long as a question takes."""
+_OVER: Final = frozenset({Archive, Discard, Finish})
+_RELEASE: Final = itemgetter(1)
 
 
 class DueAlarm:
@@ -32,8 +37,8 @@ class DueAlarm:
         self._news.set()
 
     def released(self, endings: Sequence[Ending]) -> None:
-        """These were recorded. Some may be tried again later, or wait for their next round."""
-        if not all(isinstance(release, Archive | Discard | Finish) for _, release, _ in endings):
+        """These were recorded. Some may be tried again, wait for their next round, or have made jobs for later."""
+        if not _OVER.issuperset(map(type, map(_RELEASE, endings))) or any(wishes for _, _, wishes in endings):
             self.ask()
 
     async def run(self) -> None:
@@ -43,13 +48,15 @@ class DueAlarm:
             self._news.clear()
             now_ms = self._clock.now_ms()
             rung_ms = min(rung_ms, now_ms)  # the clock may have been set back
+            asked_s = self._clock.monotonic_s()
             next_ms = await self._next_after(rung_ms)
+            pause_s = max(_PAUSE_S, _ASK_PART * (self._clock.monotonic_s() - asked_s))
             await self._until(next_ms)
             now_ms = self._clock.now_ms()
             if next_ms <= now_ms:
                 rung_ms = now_ms
                 self._ring()
-            await asyncio.sleep(_PAUSE_S)
+            await asyncio.sleep(pause_s)
 
     async def _next_after(self, after_ms: int) -> float:
         try:

@@ -23,7 +23,8 @@ _FRAME: Final = re.compile(r"\s*(?:at |#\d+ )")
 _BELOW: Final = re.compile(r"\s*$|Require stack:|- /| in line \d+$")
 """What else stands below the cause: the modules that needed one which node does not find, and the end of a text of
 PHP's whose message ends with a line break."""
-_NAMED: Final = re.compile(r"(?:Caused by: )?[\w.$\\]*(?:Error|Exception)\b")
+_CAUSE: Final = "Caused by: "
+_NAMED: Final = re.compile(r"(?:[\w.$\\]*(?:Error|Exception)\b|thrown: )")
 _PYTHON_FRAME: Final = re.compile(r'  File "')
 _GROUP_END: Final = re.compile(r"\s*\+-{20,}$")
 _GROUP_BORDER: Final = re.compile(r"\s*\+[-+ ]")
@@ -44,7 +45,7 @@ def message_of(result: bytes) -> str:
         lines.pop()
     if not lines:
         return ""
-    return one_line(_below_frames(_without_group(lines)) or _above_frames(lines)).strip()
+    return one_line(_below_frames(_without_group(lines)) or _with_cause(lines)).strip()
 
 
 def one_line(text: str) -> str:
@@ -72,6 +73,15 @@ def _below_frames(lines: list[str]) -> str:
     frames = [number for number, line in enumerate(lines) if _PYTHON_FRAME.match(line)]
     below = lines[frames[-1] + 1 :] if frames else []
     return next((line for line in below if line[:1].strip()), "")
+
+
+def _with_cause(lines: list[str]) -> str:
+    """Of an error that is told before what caused it: its line, and that of the first cause."""
+    causes = [number for number, line in enumerate(lines) if number and line.startswith(_CAUSE)]
+    if not causes:
+        return _above_frames(lines)
+    cause = lines[causes[0]].removeprefix(_CAUSE)
+    return f"{_above_frames(lines[: causes[0]])}, caused by {cause}"
 
 
 def _above_frames(lines: list[str]) -> str:

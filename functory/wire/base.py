@@ -9,11 +9,14 @@ from functory.errors import InvalidInput
 from vocabulary.names import TENANT, TYPE
 from vocabulary.time_text import MAX_TIME_MS
 
+NOT_BEFORE_A_NEWLINE: Final = r"(?!\n)"
+"""In Python `$` matches there, too. It is left out where patterns are published: elsewhere `$` does not match there,
+and not everybody knows a pattern that looks ahead."""
+
 
 def whole(form: str) -> str:
-    """The pattern of a text that has the form, and no newline after it: before one, `$` matches as well in Python.
-    Written so that it means the same where a regular expression is read as in JavaScript."""
-    return rf"^{form}$(?!\n)"
+    """The pattern of a text that has the form, from its beginning to its end."""
+    return f"^{form}${NOT_BEFORE_A_NEWLINE}"
 
 
 Encoding = Literal["text", "base64"]

@@ -61,7 +61,7 @@ class MadeJob(Request):
     """A job that a job makes. A payload that is no string is kept as its JSON text. `options` read like the query of
     the route that adds jobs; `child=1` makes it a child of the job that makes it."""
 
-    type: Annotated[str, Meta(extra_json_schema={"pattern": whole(TYPE)})]
+    type: Annotated[str, Meta(extra_json_schema={"pattern": f"^{TYPE}$"})]
     options: Annotated[str, Meta(extra_json_schema={"maxLength": MOST_OPTION_CHARS})] = ""
     payload: Raw | UnsetType = UNSET
     payload_base64: Base64 | UnsetType = UNSET

@@ -114,6 +114,7 @@ const PROGRESS_FREE = 10, PROGRESS_MS = 100; // after the first ten: what a job 
 const SLOW_MS = 20; // a job that runs longer prints through to the raw log: what it said survives a crash
 const TEXT_MAX = 8000;
 const CAUSES_MAX = 8;
+const IN_ONE_LINE = { breakLength: Infinity, compact: true, maxStringLength: 1000 };
 const TYPE = /^[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}$/;
 const MARK = /^#?J: /;
 
@@ -253,6 +254,7 @@ const log = {
     }
   },
   endLine() { // of a hook: what a job prints is not to stand behind it
+    this.addRest();
     this.settle(false);
     if (this.open !== '' || this.inside) this.add('\n');
   },
@@ -269,7 +271,14 @@ const log = {
     });
     return rest.join('\n');
   },
+  addRest() { // of characters that were not written to their end: no other job is to have them
+    for (const decoder of decoders) {
+      const rest = decoder.end();
+      if (rest) this.add(rest);
+    }
+  },
   take() {
+    this.addRest();
     this.settle(true);
     const found = { log: Buffer.from(this.kept), dropped: this.dropped, lines: this.lines, overlong: this.overlong };
     Object.assign(this, { kept: '', dropped: 0, lines: [], open: '', inside: false, overlong: false });
@@ -277,8 +286,10 @@ const log = {
   },
 };
 
+const decoders = [];
 function capture() {
   const decoder = new StringDecoder(); // a character may come in two pieces
+  decoders.push(decoder);
   return (chunk, encoding, done) => {
     log.add(typeof chunk === 'string' ? decoder.end() + chunk : decoder.write(Buffer.from(chunk)));
     const callback = typeof encoding === 'function' ? encoding : done;
@@ -430,7 +441,7 @@ function explain(err) {
 
 function explainOne(err) {
   try {
-    if (!(err instanceof Error && typeof err.stack === 'string')) return `thrown: ${typeof err === 'string' ? err : inspect(err)}`;
+    if (!(err instanceof Error && typeof err.stack === 'string')) return `thrown: ${typeof err === 'string' ? err : inspect(err, IN_ONE_LINE)}`;
     return err.stack.split('\n').filter((line) => !line.includes(__filename)).join('\n');
   } catch (odd) {
     return 'thrown: what cannot be shown';
@@ -608,8 +619,6 @@ function compile(spec) {
 // A body that only defines functions under other names, exports one, or ends with one, would end every job well and do
 // nothing. Only what stands outside all brackets counts; at the least doubt the text passes.
 function requireHandler(text) {
-  const steps = /^[\s(]*(?:async\s+)?function\s*\*|^[ \t]*(?:async\s+)?function\s*\*\s*handler\b/m.exec(text);
-  if (steps && (asExpression(text) || definesHandler(text))) throw new Refused('body', STEPS, text.slice(0, steps.index).split('\n').length, 1);
   if (asExpression(text) || definesHandler(text)) return;
   refuseLastFunction(text);
   const outer = outermost(text);

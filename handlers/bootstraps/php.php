@@ -141,6 +141,10 @@ final class Functory
     private const LOG_BYTES = 1 << 22; // of a quick job: when there are more, the beginning is left out
     private const FATAL = E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR;
     private const MARKED = '/^#?J: [^\n]*\n/m';
+    /** A text in pieces: strings, other text, comments, names, blanks, and all else one by one. */
+    private const PIECES = '~\'(?:\\\\.|[^\'\\\\])*+\'|"(?:\\\\.|[^"\\\\])*+"|`(?:\\\\.|[^`\\\\])*+`'
+            . '|<<<[ \t]*(["\']?)([\w\x80-\xff]+)\1\R.*?^[ \t]*\2(?![\w\x80-\xff])|\?>.*?(?:<\?(?:php\b|=)|\z)'
+            . '|(?://|\#(?!\[))(?:(?!\?>)[^\n])*|/\*.*?\*/|\$?[\w\\\\\x80-\xff]+|\s+|.~smA';
     private const LOAD = 1, BATCH = 2, CHECK = 3;
     private const HELLO = 1, LOADED = 2, REFUSED = 3, BEGUN = 4, STOPPED = 5, ENDED = 6, FAILED = 7, LEAVING = 8, PROGRESS = 9;
 
@@ -368,13 +372,13 @@ final class Functory
         $made = [];
         self::$entry = ($spec['entry'] ?? '') === '' ? '' : getcwd() . '/' . $spec['entry'];
         foreach (['before', 'beforeEach', 'body', 'afterEach'] as $field) {
-            $text = self::bare($spec[$field]);
+            [$strict, $text] = self::prepare($spec[$field]);
             $lines = substr_count($text, "\n") + 1; // the text may end too early: what follows it is ours
             $this->broken = function (array $fatal) use ($slot, $field, $lines): void { // not all that is wrong is thrown
                 $this->refuse($slot, new FunctoryRefused($field, self::withoutOurs($fatal['message']), min($fatal['line'], $lines)));
             };
             try {
-                $made[$field] = $text === '' ? null : self::compile($field, $text);
+                $made[$field] = $text === '' ? null : self::compile($field, $strict, $text);
             } catch (ParseError $err) {
                 throw new FunctoryRefused($field, $err->getMessage(), min($err->getLine(), $lines));
             } finally {
@@ -384,71 +388,61 @@ final class Functory
         return $made;
     }
 
-    /** A text as it stands in a file may begin with a tag and end with one. */
-    private static function bare(string $text): string
+    /** What must be the first statement of a file, or nothing; and the text without that and without the tags of a file. */
+    private static function prepare(string $given): array
     {
-        return preg_replace(['/^<\?php\b/', '/\?>\s*$/D'], ['', ';'], $text);
-    }
-
-    /** What must be the first statement of a file is that of what is evaluated, and leaves its lines behind. */
-    private static function evaluate(string $start, string $text, string $end): Closure
-    {
+        $text = preg_replace(['/^<\?php\b/', '/\?>\s*$/D'], ['', ';'], $given) ?? $given;
         $comments = '(?:\s|//[^\n]*\n|\#(?!\[)[^\n]*\n|/\*.*?\*/)*+';
-        $strict = '';
-        $text = preg_replace_callback(
-            "~^{$comments}declare\s*\(\s*strict_types\s*=\s*([01])\s*\)\s*;~is",
-            function (array $found) use (&$strict): string {
-                $strict = "declare(strict_types=$found[1]); ";
-                return str_repeat("\n", substr_count($found[0], "\n"));
-            },
-            $text,
-        );
-        return eval("{$strict}return $start $text\n$end");
+        if (!preg_match("~^{$comments}declare\s*\(\s*strict_types\s*=\s*([01])\s*\)\s*;~is", $text, $found)) {
+            return ['', self::placed($text)];
+        }
+        $rest = str_repeat("\n", substr_count($found[0], "\n")) . substr($text, strlen($found[0])); // its lines stay
+        return ["declare(strict_types=$found[1]); ", self::placed($rest)];
     }
 
-    /** In the entry of a folder its own name and place, and not ours. Not within strings and comments. */
+    /** In a folder the name and place of its entry, and not ours. */
     private static function placed(string $text): string
     {
         if (self::$entry === '') {
             return $text;
         }
         $places = ['__dir__' => var_export(dirname(self::$entry), true), '__file__' => var_export(self::$entry, true)];
-        $other = <<<'END'
-            '(?:\\.|[^'\\])*+'|"(?:\\.|[^"\\])*+"|//[^\n]*+|\#(?!\[)[^\n]*+|/\*.*?\*/
-            END;
-        $replace = fn (array $found): string => $places[strtolower($found[0])];
-        return preg_replace_callback("~(?:$other)(*SKIP)(*FAIL)|\\b__(?:DIR|FILE)__\\b~is", $replace, $text) ?? $text;
+        $made = '';
+        for ($at = 0; preg_match(self::PIECES, $text, $found, 0, $at); $at += strlen($found[0])) {
+            $made .= $places[strtolower($found[0])] ?? $found[0];
+        }
+        return $at === strlen($text) ? $made : $text; // or it was too much for a pattern
     }
 
     /** Hooks share their variables, and a job gets a copy of them. */
-    private static function compile(string $field, string $text): Closure
+    private static function compile(string $field, string $strict, string $text): Closure
     {
         if ($field === 'body') {
             $start = 'static function (string $payload, FunctoryContext $ctx) { extract(Functory::$shared, EXTR_SKIP);';
-            return self::evaluate($start, self::placed($text), '};');
+            return eval("{$strict}return $start $text\n};");
         }
         $start = 'static function () { extract(Functory::$shared); try {';
-        return self::evaluate($start, $text, '} finally { Functory::$shared = get_defined_vars(); }};');
+        return eval("{$strict}return $start $text\n} finally { Functory::\$shared = get_defined_vars(); }};");
     }
 
     /** The same text with the functions and classes that it declares declared once, now, and not by every job. */
-    private function declareOnce(string $field, string $text): Closure
+    private function declareOnce(string $field, string $strict, string $text): Closure
     {
         [$declarations, $rest] = self::declarationsOf($text);
         try {
-            $made = self::compile($field, $rest);
-            self::compile($field, implode('', $declarations));
+            $made = self::compile($field, $strict, $rest);
+            self::compile($field, $strict, implode('', $declarations));
         } catch (ParseError) { // it was not understood
-            return self::compile($field, $text);
+            return self::compile($field, $strict, $text);
         }
         foreach ($declarations as $name => $declaration) {
             if (self::isDeclared($name)) {
-                if (($this->declared[$name] ?? '') !== trim($declaration)) {
+                if (($this->declared[$name] ?? '') !== $strict . trim($declaration)) {
                     throw new FunctoryRefused($field, "declares the $name, and there is another one of that name", 0, 500);
                 }
                 unset($declarations[$name]);
             }
-            $this->declared[$name] = trim($declaration);
+            $this->declared[$name] = $strict . trim($declaration);
         }
         do {
             $left = count($declarations);
@@ -457,7 +451,7 @@ final class Functory
                     if (!str_starts_with($name, 'function ')) { // one is declared whatever it uses, and when it runs
                         self::requireTraits($declaration);
                     }
-                    eval($declaration);
+                    eval($strict . $declaration);
                     unset($declarations[$name]);
                 } catch (Throwable) { // what a class is based on is not there: it comes later in the text, or the first job has it
                 }
@@ -492,12 +486,9 @@ final class Functory
      */
     private static function declarationsOf(string $text): array
     {
-        $pieces = '~\'(?:\\\\.|[^\'\\\\])*+\'|"(?:\\\\.|[^"\\\\])*+"|`(?:\\\\.|[^`\\\\])*+`'
-            . '|<<<[ \t]*(["\']?)([\w\x80-\xff]+)\1\R.*?^[ \t]*\2(?![\w\x80-\xff])|\?>.*?(?:<\?(?:php\b|=)|\z)'
-            . '|(?://|\#(?!\[))(?:(?!\?>)[^\n])*|/\*.*?\*/|\$?[\w\\\\\x80-\xff]+|\s+|.~smA';
         [$declarations, $rest, $statement, $depth, $isClean, $kind, $name, $last] = [[], '', '', 0, true, '', '', ''];
         [$first, $blocks] = ['', 0]; // of the statement; those that are open and have no brackets: if (…): … endif
-        for ($at = 0; preg_match($pieces, $text, $found, 0, $at); $at += strlen($piece)) {
+        for ($at = 0; preg_match(self::PIECES, $text, $found, 0, $at); $at += strlen($piece)) {
             $piece = $found[0];
             $statement .= $piece;
             if (trim($piece) === '' || preg_match('~^(//|/\*|#.)~s', $piece)) {
@@ -552,7 +543,7 @@ final class Functory
         }
         foreach (['beforeEach', 'body', 'afterEach'] as $field) {
             if ($made[$field] !== null && preg_match('/\b(function|class|interface|trait|enum)\b/i', $spec[$field])) {
-                $made[$field] = $this->declareOnce($field, self::placed(self::bare($spec[$field])));
+                $made[$field] = $this->declareOnce($field, ...self::prepare($spec[$field]));
             }
         }
         $this->endLine();
@@ -769,8 +760,8 @@ final class Functory
 }
 
 set_error_handler(function (int $level, string $text, string $file, int $line): bool {
-    if (!(error_reporting() & $level)) { // silenced with @
-        return true;
+    if (!(error_reporting() & $level)) { // silenced with @, and to be had from error_get_last
+        return false;
     }
     throw new ErrorException($text, 0, $level, $file, $line);
 });

@@ -58,10 +58,11 @@ class JobQueue(abc.ABC):
 
     @abc.abstractmethod
     async def get_next_due(self, *, after_ms: int) -> int | None:
-        """When, after that time, the next deferred job comes due: a hint for when to look again. It may be of a type
-        that cannot run. None if there is none, or if looking for it would take long.
+        """When, after that time, the next deferred job comes due: a hint for when to look again. Leaves out types
+        without a handler, paused types and suspended tenants. None if there is none, or if looking for it would
+        take long.
 
-        Cost: on the number of types with deferred jobs, not of jobs, and bounded.
+        Cost: on the number of types and domains with jobs, not of jobs.
         """
 
     @abc.abstractmethod

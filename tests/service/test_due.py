@@ -47,6 +47,16 @@ async def test_a_job_is_tried_again_when_its_time_has_come(tmp_path: Path, store
         assert (await ended(daemon, job_id)).job.attempts == 2
 
 
+@pytest.mark.parametrize("how", ["", ", unique='u'", ", child=True"])
+async def test_a_job_that_another_made_for_later_starts_then(tmp_path: Path, store_url: str, how: str) -> None:
+    async with running_daemon(tmp_path, store=store_url, poll=HOUR, lease="10m") as daemon:
+        made = tmp_path / "made"
+        await register(daemon, "acme-y", f"import pathlib\npathlib.Path({str(made)!r}).touch()")
+        await register(daemon, "acme-x", f"if not ctx.children: ctx.enqueue('y', 'p', delay_s=0.2{how})")
+        await daemon.intake.write("acme-x", [b"1"])
+        await until(lambda: asyncio.to_thread(made.exists))
+
+
 async def test_a_worker_that_waits_gets_it_when_it_is_due(tmp_path: Path, store_url: str) -> None:
     async with open_shop(tmp_path, store=store_url, poll=HOUR, lease="10m") as shop:
         await shop.serve("resize")

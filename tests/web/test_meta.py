@@ -82,14 +82,13 @@ async def test_a_newline_at_the_end_is_no_part_of_a_name(site: Site, method: str
     assert answer.json["error"]["detail"]["field"]
 
 
-def test_no_pattern_of_the_wire_lets_a_newline_pass() -> None:
-    document = build_openapi(ROUTES)
-    for path in document["paths"].values():
-        for operation in path.values():  # parts of a path are checked elsewhere: this is only their description
-            operation["parameters"] = [each for each in operation.get("parameters", []) if each["in"] != "path"]
-    patterns = {json.loads(text) for text in re.findall(r'"pattern": ("(?:[^"\\]|\\.)*")', json.dumps(document))}
+def test_what_is_published_of_patterns_can_be_read_everywhere() -> None:
+    """Some engines do not know what looks ahead."""
+    patterns = {
+        json.loads(text) for text in re.findall(r'"pattern": ("(?:[^"\\]|\\.)*")', json.dumps(build_openapi(ROUTES)))
+    }
     assert len(patterns) >= 4
-    assert [text for text in patterns if text.endswith("$")] == [], "`$` matches before a newline, too"
+    assert [text for text in patterns if "(?!" in text or not (text.startswith("^") and text.endswith("$"))] == []
 
 
 @pytest.mark.parametrize(("query", "bound"), [("since_ms=999999999999999", "253,402,300,799,999"), ("limit=0", "1")])

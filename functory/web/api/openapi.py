@@ -9,7 +9,7 @@ import msgspec
 import functory
 from functory.web.http.routes import Route
 from functory.wire.admin import NewKey, NewTenant, RateBody, RotateBody, TenantChange
-from functory.wire.base import ErrorAnswer
+from functory.wire.base import NOT_BEFORE_A_NEWLINE, ErrorAnswer
 from functory.wire.consumers import ConsumerBody
 from functory.wire.handlers import HandlerBody, InvokeBody, RollbackBody, VersionQuery
 from functory.wire.jobs import CreateBody, LogText, NewJob, ReplayBody, RetryBody
@@ -104,7 +104,18 @@ def _types(routes: Iterable[Route]) -> list[Any]:
 def _schemas(routes: Iterable[Route]) -> tuple[dict[Any, dict[str, Any]], dict[str, Any]]:
     types = _types(routes)
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    for each in (*schemas, components):
+        _make_plain(each)
     return dict(zip(types, schemas, strict=True)), components
+
+
+def _make_plain(schema: Any) -> None:
+    """Patterns as everybody can read them."""
+    for name, value in list(schema.items()) if isinstance(schema, dict) else enumerate(schema):
+        if name == "pattern" and isinstance(value, str):
+            schema[name] = value.removesuffix(NOT_BEFORE_A_NEWLINE)
+        elif isinstance(value, dict | list):
+            _make_plain(value)
 
 
 def _operation(

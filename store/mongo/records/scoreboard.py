@@ -29,6 +29,8 @@ from vocabulary.states import COUNTED_CODES
 
 _SINCE: Final = ("at", "create", "done")
 """Of a queued job: the last of these is since when it could run."""
+_MOST_LATER: Final = 20
+"""Deferred jobs that are looked at for one whose type can run."""
 EVENTS: Final = tuple(code.value for code in COUNTED_CODES)
 
 
@@ -77,8 +79,22 @@ class MongoScoreboard(Core):
     @repeatable
     async def get_next_due(self, *, after_ms: int) -> int | None:
         later = {"d": True, "due": {"$gt": after_ms}}
-        found = self.collections.jobs.find(later, {"due": 1}, hint=schema.DEFERRED).sort("due", 1)
-        return next((row["due"] for row in await found.limit(1).to_list(1)), None)
+        found = self.collections.jobs.find(later, {"due": 1, "type": 1}, hint=schema.DEFERRED).sort("due", 1)
+        rows = await found.limit(_MOST_LATER).to_list(_MOST_LATER)
+        able = await self._able(sorted({row["type"] for row in rows}))
+        return next((row["due"] for row in rows if row["type"] in able), None)
+
+    async def _able(self, types: list[str]) -> set[str]:
+        """Those that have a handler, are not paused, and whose tenant is not suspended."""
+        if not types:
+            return set()
+        tenants = sorted({tenant_of(jobtype) for jobtype in types})
+        handled, closed, suspended = await asyncio.gather(
+            _ids(self.collections.shelf, {"_id": {"$in": types}, "current": {"$gt": 0}}),
+            _ids(self.collections.types, {"_id": {"$in": types}, "paused": True}),
+            _ids(self.collections.tenants, {"_id": {"$in": tenants}, "suspended": True}),
+        )
+        return {jobtype for jobtype in handled - closed if tenant_of(jobtype) not in suspended}
 
     async def _urgent(self, now_ms: int) -> set[str]:
         """The types that have waiting jobs of the highest priority. An index has only such jobs, so this is quick."""

@@ -54,7 +54,8 @@ FOLDERS: dict[str, dict[str, str]] = {
         "data/words.txt": "some words",
     },
     "php": {
-        "main.php": "<?php require_once __DIR__ . '/helper.php'; return greet($payload);",
+        "main.php": "<?php\n$a = <<<END\n  don't\n  END;\nrequire_once __DIR__ . '/helper.php'; $__DIR__ = '__DIR__';\n"
+        "return $__DIR__ === '__DI' . 'R__' ? greet($payload) : 0;",
         "helper.php": '<?php function greet($name) { return "hello $name"; }',
     },
 }

@@ -2,7 +2,6 @@
 
 import pytest
 
-from handlers.errors import HandlerSyntaxError
 from handlers.model import Handler
 from runner.runner import Runner
 from tests.support.engines import Run, jobs, need_language, run
@@ -74,6 +73,25 @@ async def test_a_new_job_that_was_refused_does_not_count(runner: Runner) -> None
 
 
 async def test_a_generator_is_no_handler(runner: Runner) -> None:
-    need_language("node")
-    with pytest.raises(HandlerSyntaxError, match="generator"):
-        await runner.check("acme-test", Handler("node", "function* handler(payload) { yield 1 }", memory_mb=192))
+    (stopped,) = (await node(runner, "function* handler(payload) { yield 1 }", "x")).stopped
+    assert (stopped.code, b"is a generator function" in stopped.result) == ("error", True)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "function* pages() { yield 1 }\nasync function handler(payload, ctx) { return [...pages()] }",
+        "(payload, ctx) => {\n  function* gen() { yield 1; }\n  return [...gen()];\n}",
+        "const handler = p => {\n return [...(\n function* () { yield 1 })()]; }",
+    ],
+)
+async def test_a_handler_may_use_generators(runner: Runner, body: str) -> None:
+    assert (await node(runner, body, "x")).results == [b"[1]"]
+
+
+async def test_half_a_character_is_no_other_jobs(runner: Runner) -> None:
+    body = "process.stdout.write(payload === 'half' ? Buffer.from('é').subarray(0, 1) : Buffer.from('hello'))"
+    for payloads in (("half", "whole"), ("half",), ("whole",)):
+        seen = await node(runner, f"{body}; return 1", *payloads)
+        logs = [b"hello" if each == "whole" else "\ufffd".encode() for each in payloads]
+        assert [one.log for one in seen.stopped] == logs

@@ -213,6 +213,7 @@ async def test_jobs_get_the_variables_of_hooks(runner: Runner) -> None:
         "<?php\n// strictly\ndeclare(strict_types=1);\nreturn __LINE__ === 4;",
         "return true; ?>\n",
         "return @file_get_contents('none') === false;",
+        "return !@mkdir('/proc/x/y') && str_contains(error_get_last()['message'], 'mkdir');",
         "try { $ctx->enqueue('x', str_repeat('x', 2 << 23)); } catch (Error) {}\n$ctx->enqueue('y', 'z'); return true;",
     ],
 )
@@ -225,6 +226,12 @@ async def test_strict_types_are_strict(runner: Runner) -> None:
     assert (await php(runner, body, "x")).results == [b"1"]
     (result,) = (await php(runner, f"declare(strict_types=1); {body}", "x")).results
     assert b"TypeError" in result
+    inside = (
+        "declare(strict_types=1);\nfunction g() { return strlen(5); } class H { function f() { return strlen(5); } }\n"
+    )
+    for call in ("return g();", "return (new H)->f();"):
+        (result,) = (await php(runner, inside + call, "x")).results
+        assert b"TypeError" in result
 
 
 async def test_an_error_names_the_line_of_the_tenant_and_its_cause(runner: Runner) -> None:

@@ -71,6 +71,9 @@ async def test_the_store_says_when_the_next_deferred_job_comes_due(store: Store)
     (first,) = await claim(store, 1)
     await store.release_jobs(OWNER, [Retry(first.id, first.token, T0 + 10, outcome(Code.RETRY))], now_ms=T0)
     assert await store.get_next_due(after_ms=T0) == T0 + 10, "one that is to be tried again"
+    await store.set_type_paused(TENANT, JOBTYPE, paused=True)
+    await store.add_jobs([new_job(4, jobtype=f"{TENANT}-unhandled", dt_ms=T0 + 5)], now_ms=T0)
+    assert await store.get_next_due(after_ms=T0) is None, "nothing of that could run"
 
 
 async def test_waiting_types_say_count_age_and_handler(store: Store) -> None:

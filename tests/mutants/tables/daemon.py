@@ -51,7 +51,7 @@ MUTANTS: list[Mutant] = [
     due_alarm("jobs that come due soon after others wait for a poll", "                rung_ms = now_ms\n", ""),
     due_alarm("news of a job that is due sooner are not heard", "        self._news.set()", "        pass"),
     due_alarm("a clock that was set back hides what comes due", "rung_ms = min(rung_ms, now_ms)", "rung_ms = rung_ms"),
-    due_alarm("the store is asked for each of many jobs", "            await asyncio.sleep(_PAUSE_S)\n", ""),
+    due_alarm("the store is asked for each of many jobs", "            await asyncio.sleep(pause_s)\n", ""),
     courtesy(
         "whoever posts one job now and then slows all others", "_MOMENT_S: Final = 0.05", "_MOMENT_S: Final = 1.0"
     ),

@@ -64,7 +64,7 @@ NO_MODULE = "Error: Cannot find module 'x'"
         (OF_A_COMMAND, "Error: Command failed: false"),
         (b"NoRoom: full\nfor good\n\n    at Object.call (handler.js:1:7)", "for good"),
         (b"Error: \n\n    at Object.call (handler.js:1:7)", "Error:"),
-        (JAVA, "Caused by: a.NoRouteException: far"),
+        (JAVA, "java.io.IOException: no, caused by a.NoRouteException: far"),
         (b'  File "cut off", line 1\n    pass', "pass"),
         (
             f"Error: Cannot find module 'x'\nRequire stack:\n- /tmp/a/noop.js\n    at f\n{NO_PACKAGES}".encode(),
@@ -108,3 +108,19 @@ def test_the_line_that_says_what_happened(result: bytes, message: str) -> None:
 )
 def test_errors_that_differ_in_quoted_values_are_one_group(one: str, other: str, is_one_group: bool) -> None:
     assert (fingerprint(400, one) == fingerprint(400, other)) is is_one_group
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        (b"Error: order 17 failed\n    at x (handler.js:1:7)\nCaused by: thrown: { status: 502 }",
+         "Error: order 17 failed, caused by thrown: { status: 502 }"),
+        (b"TypeError: fetch failed\n    at a (x:1:1)\nCaused by: Error: connect ECONNREFUSED\n    at b (y:1:1)",
+         "TypeError: fetch failed, caused by Error: connect ECONNREFUSED"),
+        (b"LogicException: outer in line 4\nCaused by: Exception: inner in line 2",
+         "LogicException: outer in line 4, caused by Exception: inner in line 2"),
+        (b"thrown: { code: 5, message: 'plain' }", "thrown: { code: 5, message: 'plain' }"),
+    ],
+)  # fmt: skip
+def test_an_error_is_named_with_its_cause(told: bytes, message: str) -> None:
+    assert message_of(told) == message
