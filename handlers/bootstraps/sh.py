@@ -175,8 +175,10 @@ class Sh:
         os.pwrite(self.payload_fd, ctx.payload_bytes, 0)
         os.lseek(self.payload_fd, 0, os.SEEK_SET)
         children = self.list_children(ctx) if ctx.children else "/dev/null"
-        self.pipe.open()
         try:
+            if not self.pid:  # before the job's pipe is open: `before` runs now, and lets go of it
+                self.restart()
+            self.pipe.open()
             status = self.order("job", path, f" {self.pipe.path} {ctx.id} {ctx.attempt} {children}", self.pipe.fd)
         except python.TimedOut:
             raise python.Leave(python.TIMED_OUT, python.timed_out(ctx.slot.limits)) from None
