@@ -86,6 +86,27 @@ async def test_a_result_shows_frames_of_the_handler_and_none_of_ours(patient: Ru
     ]
 
 
+IGNORES = """import os, signal
+try:
+    os.kill(os.getpid(), signal.SIGTERM)
+    while True: pass
+except BaseException: pass
+"""
+
+
+@pytest.mark.parametrize("value", ["None", "1"])
+async def test_a_handler_that_goes_on_all_the_same_runs_no_later_job(patient: Runner, value: str) -> None:
+    """They run elsewhere, so here they would run a second time."""
+    batch = jobs("a", "b", "c")
+    seen = await run(patient, Handler("python", f"{IGNORES}return {value}"), batch)
+    assert (seen.exitcodes, seen.given_back) == ([200], [job.id for job in batch[1:]])
+
+
+async def test_nor_does_a_hook_that_goes_on(patient: Runner) -> None:
+    seen = await run(patient, Handler("python", "print('ran')", before_each=IGNORES), jobs("a", "b"))
+    assert [(one.exitcode, one.log) for one in seen.stopped] == [(500, b"")] * 2
+
+
 TRAPS = {
     "a trap": ("trap 'echo cleaned up; exit' TERM; while :; do sleep 0.01; done", b"cleaned up\n"),
     "a program": ("sh -c \"trap 'echo cleaned up; exit' TERM; while :; do sleep 0.01; done\"", b"cleaned up\n"),
