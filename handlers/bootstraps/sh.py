@@ -4,7 +4,7 @@ and the daemon.
 `before`, `beforeEach` and `afterEach` are sourced by the shell itself, so the functions and variables that
 they set are there for every job; each job is a subshell, so what it sets is gone after it. The payload is the
 stdin of the job, what it and its children print is its log, `S: 403 why` is its status. Each job prints into a pipe
-that is closed after it: what a process that it left running prints is no other job's. JOB_CHILDREN names a file with
+of its own: what a process that it left running prints is no other job's. JOB_CHILDREN names a file with
 a line for each child job of a parent that runs again. The shell tells exit statuses on a descriptor that no job has.
 A hook may end the shell, with `exit` say. That costs its batch; the next has a new shell, in which `before` has run.
 
@@ -45,6 +45,7 @@ PASS_ON_MS = 200  # what a job has printed leaves after this, even if it prints 
 ENDED_S = 1.0  # a shell that tells nothing any more has ended by then
 READ_BYTES = 1 << 16  # as much as a pipe holds
 MOST_READS = 16  # and as much as one can be made to hold: a process that prints without end is not waited for
+MOST_LATE = 64  # pipes of earlier jobs that are kept open for the processes that these left running
 # `set -e` of a hook holds for the jobs and the other hooks, and not for the shell between them: the exit status of a
 # job would end it.
 DRIVER = """
@@ -211,9 +212,11 @@ class Sh:
         for fd in (self.status_fd, *outputs):
             waiting.register(fd, select.POLLIN)
         while True:
-            ready = {fd for fd, _ in waiting.poll(PASS_ON_MS if self.log.pieces or self.log.kept else None)}
+            look_again = self.log.pieces or self.log.kept or self.pipe.late
+            ready = {fd for fd, _ in waiting.poll(PASS_ON_MS if look_again else None)}
             if not ready and self.log.started:
                 self.log.pass_on()
+            self.pipe.drain()
             for fd in ready.intersection(outputs):
                 if self.status_fd not in ready and self.read_output(fd) == b"":
                     waiting.unregister(fd)
@@ -276,18 +279,20 @@ class Sh:
                     break
                 data = self.read_output(fd)
             if fd == self.pipe.fd and data != b"":  # a process that the job left running has it, too
-                self.pipe.drop()
+                self.pipe.leave()
 
 
 class JobPipe:
     """What a job prints comes out here. It has a name, because the shell that is to open it is running already.
 
-    The next job has the same one, unless somebody else still has it then.
+    The next job has the same one, unless somebody else still has it then. That one is read on, for nobody: who prints
+    into a pipe that is closed is ended. It is read now and then, so whoever prints without end is slowed down.
     """
 
     def __init__(self) -> None:
         self.path = ""
         self.fd = self.own_fd = -1
+        self.late: list[int] = []  # of processes that jobs left running, the oldest first
 
     def open(self) -> None:
         """For a job. While it has a writer of ours, nothing wakes us when the job's are gone."""
@@ -304,6 +309,21 @@ class JobPipe:
         if self.own_fd >= 0:
             os.close(self.own_fd)
             self.own_fd = -1
+
+    def leave(self) -> None:
+        """To those who still have it."""
+        self.late.append(self.fd)
+        self.fd = -1
+        if len(self.late) > MOST_LATE:
+            os.close(self.late.pop(0))
+        self.drop()
+
+    def drain(self) -> None:
+        for fd in self.late[:]:
+            with contextlib.suppress(BlockingIOError):
+                if not os.read(fd, READ_BYTES):
+                    self.late.remove(fd)
+                    os.close(fd)
 
     def drop(self) -> None:
         if self.fd >= 0:

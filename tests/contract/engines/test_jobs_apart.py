@@ -126,17 +126,25 @@ print('after')"""
 
 LATE = """read -r x || true
 case $x in
-a) (until [ -e "$TMPDIR/b" ]; do :; done; echo "S: 418 late"; echo "J: mail|late"; : > "$TMPDIR/told") & ;;
-b) : > "$TMPDIR/b"; n=0; until [ -e "$TMPDIR/told" ] || [ $n -gt 100 ]; do sleep 0.01; n=$((n + 1)); done; echo body ;;
+a) (until [ -e "$TMPDIR/b" ]; do sleep 0.01; done; echo "S: 418 late"; echo "J: mail|late"
+    head -c 300000 /dev/zero; : > "$TMPDIR/told") & ;;
+b) : > "$TMPDIR/b"; until [ -e "$TMPDIR/told" ]; do sleep 0.01; done; echo body ;;
 *) echo body ;;
 esac"""
 
 
 async def test_what_a_process_that_a_job_left_running_prints_is_no_other_jobs(runner: Runner) -> None:
-    seen = await run(runner, Handler("sh", LATE), jobs("a", "b", "c"))
+    """And it goes on, however much it prints: it is neither ended nor held up."""
+    seen = await run(runner, Handler("sh", LATE, timeout_s=20), jobs("a", "b", "c"))
     assert seen.exitcodes == [200, 200, 200]
     assert [one.new_jobs for one in seen.stopped] == [(), (), ()]
     assert [one.log for one in seen.stopped] == [b"", b"body\n", b"body\n"]
+
+
+async def test_many_processes_that_jobs_left_running_use_nothing_up(runner: Runner) -> None:
+    """More of them, one after the other, than a context may have open files."""
+    seen = await run(runner, Handler("sh", "sleep 0.02 & echo body", timeout_s=20), jobs(*"x" * 300))
+    assert [(one.exitcode, one.log) for one in seen.stopped] == [(200, b"body\n")] * 300
 
 
 async def test_a_process_that_prints_without_end_holds_up_no_other_job(runner: Runner) -> None:
