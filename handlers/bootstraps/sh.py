@@ -329,7 +329,7 @@ class JobPipe:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # what is in the way of a new one is told when that is made
             os.unlink(self.path)
 
 

@@ -162,3 +162,11 @@ async def test_a_job_that_cleans_up_its_scratch_space_harms_no_other(runner: Run
         assert logs.count(b"body\n") == 2
         assert logs.count(b"handler.sh: ") == 2
         assert b"/handler.sh" not in logs
+
+
+async def test_a_job_that_puts_something_in_the_way_of_the_next_ones_output_costs_one_context(runner: Runner) -> None:
+    """The last of its batch: the next batch finds the folder."""
+    body = 'read -r x || true; [ "$x" != a ] || for pipe in "$TMPDIR"/sh-*/output; do rm "$pipe"; mkdir "$pipe"; done'
+    seen = [await run(runner, Handler("sh", body), jobs(payload)) for payload in "abc"]
+    assert [one.exitcodes for one in seen] == [[200], [500], [200]]
+    assert seen[1].results == [b"the scratch space cannot be written to: File exists"]
