@@ -47,15 +47,18 @@ READ_BYTES = 1 << 16  # as much as a pipe holds
 MOST_READS = 16  # and as much as one can be made to hold: a process that prints without end is not waited for
 MOST_LATE = 64  # pipes of earlier jobs that are kept open for the processes that these left running
 # `set -e` of a hook holds for the jobs and the other hooks, and not for the shell between them: the exit status of a
-# job would end it.
+# job would end it. When all are asked to stop, the shell waits for its job, whose traps are its own, and ends then. It
+# says nothing of a job that was ended by a signal: its status tells that.
 DRIVER = """
+trap 'trap - TERM; kill -TERM $$' TERM
 functory_e=+e
 while IFS=' ' read -r functory_order functory_file functory_output JOB_ID JOB_ATTEMPT JOB_CHILDREN <&8; do
     case $functory_order in
     job)
-        ( exec 8<&- 9>&- >"$functory_output" 2>&1; export JOB_ID JOB_ATTEMPT JOB_CHILDREN; set "$functory_e"
-          . "$functory_file" )
-        functory_status=$? ;;
+        { ( exec 8<&- 9>&- 2>&1 >"$functory_output" 2>&1; export JOB_ID JOB_ATTEMPT JOB_CHILDREN; set "$functory_e"
+            . "$functory_file" )
+          functory_status=$?
+        } 2>/dev/null ;;
     hook)
         set "$functory_e"
         . "$functory_file" </dev/null
@@ -227,11 +230,16 @@ class Sh:
                 return int(status)
 
     def hear_out(self, outputs: list[int]) -> None:
-        """The job was asked to stop, too. What it says until it has ended, or is killed, leaves at once."""
+        """The job was asked to stop, too. What it says until it has ended, or is killed, leaves at once.
+
+        It has ended with the shell, which waits for it, and its pipe: it may print elsewhere, and its programs may take
+        longer than it.
+        """
         waiting = select.poll()
         for fd in (self.status_fd, *outputs):
             waiting.register(fd, select.POLLIN)
-        while True:
+        unended = {self.status_fd, outputs[0]}
+        while unended:
             self.log.pass_on()
             for fd, _ in waiting.poll():
                 if fd == self.status_fd:
@@ -240,8 +248,8 @@ class Sh:
                 elif self.read_output(fd) != b"":
                     continue
                 waiting.unregister(fd)
-                if self.read_output(outputs[0]) == b"":
-                    return None
+                unended.discard(fd)
+        return self.read_rest(outputs)
 
     def end(self) -> str:
         """How the shell ended; one that still runs is ended. Its pipes may close a moment before that is known."""
