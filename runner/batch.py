@@ -8,7 +8,6 @@ Times are the daemon's: what the child says only divides the elapsed time among 
 batch's hooks is divided evenly among its jobs.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import repeat
@@ -21,6 +20,7 @@ from runner.launch import Level
 from runner.limits import ContextLimits
 from runner.new_jobs import NewJobs
 from runner.outcome import Stopped
+from runner.progress import progress_of
 from runner.protocol import BatchJob, Detail, Reply, ReplyRow
 from runner.raw_log import RawLog
 
@@ -30,9 +30,7 @@ _PRINTS_THROUGH_MS: Final = 20.0
 """A job that runs for longer prints past its reply, at once (handlers/bootstraps). Of several whose replies are read
 together, what was read is one such job's."""
 _TEXT_BYTES: Final = 10_000
-
-MAX_PROGRESS_BYTES: Final = 1024
-"""Of what a running job says of its progress."""
+_DROPPED: Final = b"[%d bytes before this were dropped]\n"
 
 PROGRESS_FREE: Final = 100
 PROGRESS_PER_S: Final = 20
@@ -93,6 +91,7 @@ class Batch:
         self._said: dict[str, tuple[bytes, int]] = {}  # log of jobs that printed past their replies, too; bytes dropped
         self._held: list[Stopped] = []  # outcomes that wait for afterEach
         self._held_bytes = 0
+        self._dropped: dict[str, int] = {}  # of their logs, and of the last words of one that was asked to stop
 
     def begin(self, now: float) -> None:
         """Its handler is ready only now: the time before this is no job's, but for what the first of them claim."""
@@ -279,7 +278,7 @@ class Batch:
             outcome.name_of(code),
             code,
             detail.result,
-            self._end_of_log(detail.log, detail.log_dropped),
+            self._end_of_log(job_id, detail.log, detail.log_dropped),
             duration_ms,
             () if leaves_nothing else detail.new_jobs,
             self._level,
@@ -318,17 +317,21 @@ class Batch:
             raise ProtocolError(new_jobs.too_much)
         return detail
 
-    def _end_of_log(self, log: bytes, dropped: int) -> bytes:
+    def _end_of_log(self, job_id: str, log: bytes, dropped: int) -> bytes:
         keep = self._limits.log_bytes
         dropped += max(len(log) - keep, 0)
-        return (b"[%d bytes before this were dropped]\n" % dropped if dropped else b"") + log[-keep:]
+        if not dropped:
+            return log
+        self._dropped[job_id] = dropped
+        return _DROPPED % dropped + log[-keep:]
 
     def _take_last_words(self, reply: Reply) -> None:
         """A job that was asked to stop may say where it was: its log and text are kept, its code is not."""
-        if reply.number == self.reported and reply.body:
+        if reply.number == self.reported < len(self.jobs) and reply.body:
             detail = self._detail(reply.body)
             self._last_words = _text(detail.result).removesuffix(self._timed_out).strip()
             self._log.feed(detail.log)
+            self._dropped[self.jobs[self.reported].id] = detail.log_dropped
         self.over = True
 
     @property
@@ -353,6 +356,7 @@ class Batch:
         if self._held_bytes <= self._limits.reply_bytes:
             return stopped
         self._held_bytes -= outcome.size_bytes(stopped)
+        self._dropped.pop(stopped.id, None)
         limit = f"{self._limits.reply_bytes >> 20} MB"
         return outcome.too_big(
             stopped, f"the jobs of a batch with afterEach left more than {limit} together: lower max_batch"
@@ -363,7 +367,7 @@ class Batch:
         printed = self._log.take()
         said, dropped = self._said.get(stopped.id, (b"", 0))
         self._said.clear()
-        log = self._end_of_log(said + printed.log, dropped + printed.dropped)
+        log = self._end_of_log(stopped.id, said + printed.log, dropped + printed.dropped)
         if outcome.leaves_nothing(stopped.exitcode):
             return stopped._replace(log=log)
         new_jobs = NewJobs(self._limits)
@@ -375,25 +379,18 @@ class Batch:
     def _errors(self, exitcode: int, text: str, now: float) -> list[Stopped]:
         """An error of the whole batch; its time is divided among its jobs."""
         share_ms = (now - self._started_at) * 1000 / len(self.jobs)
-        errors = [self._error(job, exitcode, text, share_ms) for job in self.jobs]
         logs = {one.id: one.log for one in self._held}  # with what afterEach printed, if that came with a reply
-        return [one._replace(log=self._end_of_log(logs.get(one.id, b"") + one.log, 0)) for one in errors]
+        return [self._error(job, exitcode, text, share_ms, logs.get(job.id, b"")) for job in self.jobs]
 
-    def _error(self, job: BatchJob, exitcode: int, text: str, duration_ms: float) -> Stopped:
+    def _error(self, job: BatchJob, exitcode: int, text: str, duration_ms: float, said: bytes = b"") -> Stopped:
+        """said is the log that it had when it stopped."""
         printed = self._log.take()
-        result, log = text.encode("utf-8", "replace"), self._end_of_log(printed.log, printed.dropped)
+        dropped = self._dropped.get(job.id, 0)
+        if dropped:
+            said = said.removeprefix(_DROPPED % dropped)
+        log = self._end_of_log(job.id, said + printed.log, dropped + printed.dropped)
+        result = text.encode("utf-8", "replace")
         return Stopped(job.id, outcome.name_of(exitcode), exitcode, result, log, duration_ms, (), self._level)
-
-
-def progress_of(body: bytes) -> bytes:
-    """Raises ProtocolError unless it is a small JSON value that can be shown: an honest child has seen to that."""
-    if len(body) > MAX_PROGRESS_BYTES:
-        raise ProtocolError(f"sent progress of {len(body)} bytes")
-    try:
-        json.dumps(json.loads(body), ensure_ascii=False, allow_nan=False).encode()  # nor could half a surrogate pair
-    except (ValueError, RecursionError):
-        raise ProtocolError("sent progress that is not JSON") from None
-    return body
 
 
 def _text(body: bytes) -> str:

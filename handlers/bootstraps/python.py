@@ -1048,6 +1048,8 @@ def run_hook(channel: Channel, log: Log, hook: Callable[[], object], kind: int, 
     try:
         hook()
         log.end_hook()
+        if channel.asked:  # and it went on all the same: its jobs are reported already
+            raise TimedOut("asked to stop")
     except BaseException as err:
         channel.running = False
         log.end_hook()
@@ -1092,13 +1094,13 @@ def run_jobs(
         try:
             value = call(raw.decode("utf-8", "surrogateescape"), ctx)
             said_nothing = value is None and ctx.new_jobs is None and ctx.carried is None
-            if said_nothing and not log.dirty and not channel.forked:
+            if said_nothing and not log.dirty and not channel.forked and not channel.asked:
                 end_job()
                 write(reply_fd, pack(0, STOPPED, 0, 200, index, min((clock() - started) // 1000, MAX_U32)))
                 continue
             code, result = judge(slot.finish(value), slot.numbers_are_statuses)
         except BaseException as err:
-            last = channel.asked or isinstance(err, Leave)
+            last = isinstance(err, Leave)
             code, result, after_ms = judge_error(err, limits)
         end_job()
         duration_us = min((clock() - started) // 1000, MAX_U32)
@@ -1118,7 +1120,7 @@ def run_jobs(
             new_jobs = []  # it will run again and make them again
         carried = ctx.carried if code < BROKEN and code != TOO_BIG else None
         channel.stopped(index, code, duration_us, result, text, dropped, after_ms, new_jobs, carried=carried)
-        if last:
+        if last or channel.asked:  # also one that went on all the same: its later jobs run elsewhere
             return False
     channel.running = False
     log.started = 0

@@ -4,7 +4,7 @@ and the daemon.
 `before`, `beforeEach` and `afterEach` are sourced by the shell itself, so the functions and variables that
 they set are there for every job; each job is a subshell, so what it sets is gone after it. The payload is the
 stdin of the job, what it and its children print is its log, `S: 403 why` is its status. Each job prints into a pipe
-that is closed after it: what a process that it left running prints is no other job's. JOB_CHILDREN names a file with
+of its own: what a process that it left running prints is no other job's. JOB_CHILDREN names a file with
 a line for each child job of a parent that runs again. The shell tells exit statuses on a descriptor that no job has.
 A hook may end the shell, with `exit` say. That costs its batch; the next has a new shell, in which `before` has run.
 
@@ -45,16 +45,20 @@ PASS_ON_MS = 200  # what a job has printed leaves after this, even if it prints 
 ENDED_S = 1.0  # a shell that tells nothing any more has ended by then
 READ_BYTES = 1 << 16  # as much as a pipe holds
 MOST_READS = 16  # and as much as one can be made to hold: a process that prints without end is not waited for
+MOST_LATE = 64  # pipes of earlier jobs that are kept open for the processes that these left running
 # `set -e` of a hook holds for the jobs and the other hooks, and not for the shell between them: the exit status of a
-# job would end it.
+# job would end it. When all are asked to stop, the shell waits for its job, whose traps are its own, and ends then. It
+# says nothing of a job that was ended by a signal: its status tells that.
 DRIVER = """
+trap 'trap - TERM; kill -TERM $$' TERM
 functory_e=+e
 while IFS=' ' read -r functory_order functory_file functory_output JOB_ID JOB_ATTEMPT JOB_CHILDREN <&8; do
     case $functory_order in
     job)
-        ( exec 8<&- 9>&- >"$functory_output" 2>&1; export JOB_ID JOB_ATTEMPT JOB_CHILDREN; set "$functory_e"
-          . "$functory_file" )
-        functory_status=$? ;;
+        { ( exec 8<&- 9>&- 2>&1 >"$functory_output" 2>&1; export JOB_ID JOB_ATTEMPT JOB_CHILDREN; set "$functory_e"
+            . "$functory_file" )
+          functory_status=$?
+        } 2>/dev/null ;;
     hook)
         set "$functory_e"
         . "$functory_file" </dev/null
@@ -175,8 +179,10 @@ class Sh:
         os.pwrite(self.payload_fd, ctx.payload_bytes, 0)
         os.lseek(self.payload_fd, 0, os.SEEK_SET)
         children = self.list_children(ctx) if ctx.children else "/dev/null"
-        self.pipe.open()
         try:
+            if not self.pid:  # before the job's pipe is open: `before` runs now, and lets go of it
+                self.restart()
+            self.pipe.open()
             status = self.order("job", path, f" {self.pipe.path} {ctx.id} {ctx.attempt} {children}", self.pipe.fd)
         except python.TimedOut:
             raise python.Leave(python.TIMED_OUT, python.timed_out(ctx.slot.limits)) from None
@@ -209,9 +215,11 @@ class Sh:
         for fd in (self.status_fd, *outputs):
             waiting.register(fd, select.POLLIN)
         while True:
-            ready = {fd for fd, _ in waiting.poll(PASS_ON_MS if self.log.pieces or self.log.kept else None)}
+            look_again = self.log.pieces or self.log.kept or self.pipe.late
+            ready = {fd for fd, _ in waiting.poll(PASS_ON_MS if look_again else None)}
             if not ready and self.log.started:
                 self.log.pass_on()
+            self.pipe.drain()
             for fd in ready.intersection(outputs):
                 if self.status_fd not in ready and self.read_output(fd) == b"":
                     waiting.unregister(fd)
@@ -222,11 +230,16 @@ class Sh:
                 return int(status)
 
     def hear_out(self, outputs: list[int]) -> None:
-        """The job was asked to stop, too. What it says until it has ended, or is killed, leaves at once."""
+        """The job was asked to stop, too. What it says until it has ended, or is killed, leaves at once.
+
+        It has ended with the shell, which waits for it, and its pipe: it may print elsewhere, and its programs may take
+        longer than it.
+        """
         waiting = select.poll()
         for fd in (self.status_fd, *outputs):
             waiting.register(fd, select.POLLIN)
-        while True:
+        unended = {self.status_fd, outputs[0]}
+        while unended:
             self.log.pass_on()
             for fd, _ in waiting.poll():
                 if fd == self.status_fd:
@@ -235,8 +248,8 @@ class Sh:
                 elif self.read_output(fd) != b"":
                     continue
                 waiting.unregister(fd)
-                if self.read_output(outputs[0]) == b"":
-                    return None
+                unended.discard(fd)
+        return self.read_rest(outputs)
 
     def end(self) -> str:
         """How the shell ended; one that still runs is ended. Its pipes may close a moment before that is known."""
@@ -274,18 +287,20 @@ class Sh:
                     break
                 data = self.read_output(fd)
             if fd == self.pipe.fd and data != b"":  # a process that the job left running has it, too
-                self.pipe.drop()
+                self.pipe.leave()
 
 
 class JobPipe:
     """What a job prints comes out here. It has a name, because the shell that is to open it is running already.
 
-    The next job has the same one, unless somebody else still has it then.
+    The next job has the same one, unless somebody else still has it then. That one is read on, for nobody: who prints
+    into a pipe that is closed is ended. It is read now and then, so whoever prints without end is slowed down.
     """
 
     def __init__(self) -> None:
         self.path = ""
         self.fd = self.own_fd = -1
+        self.late: list[int] = []  # of processes that jobs left running, the oldest first
 
     def open(self) -> None:
         """For a job. While it has a writer of ours, nothing wakes us when the job's are gone."""
@@ -303,11 +318,26 @@ class JobPipe:
             os.close(self.own_fd)
             self.own_fd = -1
 
+    def leave(self) -> None:
+        """To those who still have it."""
+        self.late.append(self.fd)
+        self.fd = -1
+        if len(self.late) > MOST_LATE:
+            os.close(self.late.pop(0))
+        self.drop()
+
+    def drain(self) -> None:
+        for fd in self.late[:]:
+            with contextlib.suppress(BlockingIOError):
+                if not os.read(fd, READ_BYTES):
+                    self.late.remove(fd)
+                    os.close(fd)
+
     def drop(self) -> None:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # what is in the way of a new one is told when that is made
             os.unlink(self.path)
 
 

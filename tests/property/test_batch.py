@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from handlers.model import Handler
 from runner import protocol
-from runner.batch import PROGRESS_FREE, PROGRESS_SAVED, Batch, progress_of
+from runner.batch import PROGRESS_FREE, PROGRESS_SAVED, Batch
 from runner.errors import ProtocolError
 from runner.launch import Level
 from runner.limits import ContextLimits
 from runner.outcome import Stopped
+from runner.progress import progress_of
 from runner.protocol import Reply
 from runner.raw_log import RawLog
 from tests.support.engines import jobs

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def patient(launcher: Launcher) -> AsyncIterator[Runner]:
     """Jobs end before it kills them, however busy the machine is."""
-    made = Runner(launcher, RunnerSettings(limits=replace(ContextLimits(), kill_grace_s=30)))
+    made = Runner(launcher, RunnerSettings(limits=replace(ContextLimits(), kill_grace_s=20)))
     yield made
     await made._pool.close()  # the launcher is everybody's
 
@@ -86,6 +86,27 @@ async def test_a_result_shows_frames_of_the_handler_and_none_of_ours(patient: Ru
     ]
 
 
+IGNORES = """import os, signal
+try:
+    os.kill(os.getpid(), signal.SIGTERM)
+    while True: pass
+except BaseException: pass
+"""
+
+
+@pytest.mark.parametrize("value", ["None", "1"])
+async def test_a_handler_that_goes_on_all_the_same_runs_no_later_job(patient: Runner, value: str) -> None:
+    """They run elsewhere, so here they would run a second time."""
+    batch = jobs("a", "b", "c")
+    seen = await run(patient, Handler("python", f"{IGNORES}return {value}"), batch)
+    assert (seen.exitcodes, seen.given_back) == ([200], [job.id for job in batch[1:]])
+
+
+async def test_nor_does_a_hook_that_goes_on(patient: Runner) -> None:
+    seen = await run(patient, Handler("python", "print('ran')", before_each=IGNORES), jobs("a", "b"))
+    assert [(one.exitcode, one.log) for one in seen.stopped] == [(500, b"")] * 2
+
+
 TRAPS = {
     "a trap": ("trap 'echo cleaned up; exit' TERM; while :; do sleep 0.01; done", b"cleaned up\n"),
     "a program": ("sh -c \"trap 'echo cleaned up; exit' TERM; while :; do sleep 0.01; done\"", b"cleaned up\n"),
@@ -101,8 +122,26 @@ async def test_a_shell_has_time_for_its_trap(patient: Runner, which: str) -> Non
     assert stopped.log.replace(b"Terminated\n", b"") == log
 
 
-async def test_what_one_prints_that_then_goes_on_and_is_killed_is_kept(runner: Runner) -> None:
+async def test_so_has_one_that_prints_elsewhere(patient: Runner) -> None:
+    """Nothing is heard of it but its end; in its trap it finds the output of the shell that waits for it."""
+    trap = "trap 'sleep 0.1; echo cleaned up >/proc/$$/fd/1; exit' TERM"
+    body = f"{trap}; exec >/dev/null 2>&1; while :; do sleep 0.01; done"
+    (stopped,) = (await run(patient, Handler("sh", body, timeout_s=1), jobs("x"))).stopped
+    assert (stopped.exitcode, stopped.log) == (504, b"cleaned up\n")
+
+
+async def test_a_hook_of_the_shell_ends_when_it_is_asked(patient: Runner) -> None:
+    hook = "echo began; sleep 60; echo went on"
+    (stopped,) = (await run(patient, Handler("sh", ":", before_each=hook, timeout_s=1), jobs("x"))).stopped
+    assert stopped.exitcode == 504
+    assert stopped.log.replace(b"Terminated\n", b"") == b"began\n"
+
+
+@pytest.mark.slow
+async def test_what_one_prints_that_then_goes_on_and_is_killed_is_kept(launcher: Launcher) -> None:
     made = Handler("sh", "trap 'echo cleaned up' TERM; while :; do sleep 0.01; done", timeout_s=1)
+    runner = Runner(launcher, RunnerSettings(limits=replace(ContextLimits(), kill_grace_s=2)))
     (stopped,) = (await run(runner, made, jobs("x"))).stopped
+    await runner._pool.close()  # the launcher is everybody's
     assert (stopped.exitcode, stopped.result) == (504, b"timed out after 1 s")
     assert stopped.log.replace(b"Terminated\n", b"") == b"cleaned up\n"

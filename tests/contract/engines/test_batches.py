@@ -266,6 +266,14 @@ async def test_a_hook_that_ends_the_shell_costs_one_batch(runner: Runner, hook: 
     assert [one.results for one in seen[1:]] == [[b"hello"]] * 2, "the new shell has what `before` set"
 
 
+async def test_a_new_shell_hears_all_that_its_first_job_prints(runner: Runner) -> None:
+    """More than a pipe holds: it would wait for ever for somebody to read it."""
+    made = Handler("sh", "head -c 300000 /dev/zero", before="greeting=hello", after_each=ONCE % "exit 0", timeout_s=10)
+    seen = [await run(runner, made, jobs("x")) for _ in range(2)]
+    assert [one.exitcodes for one in seen] == [[500], [200]]
+    assert seen[1].stopped[0].log.startswith(b"[283616 bytes before this were dropped]\n")
+
+
 async def test_a_new_shell_in_which_before_fails_is_an_error_of_each_batch(runner: Runner) -> None:
     before = '[ ! -e "$TMPDIR/done" ] || { echo no second time; exit 4; }'
     made = Handler("sh", "true", before=before, after_each=': >"$TMPDIR/done"; exit 3')

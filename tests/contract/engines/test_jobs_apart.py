@@ -126,17 +126,26 @@ print('after')"""
 
 LATE = """read -r x || true
 case $x in
-a) (until [ -e "$TMPDIR/b" ]; do :; done; echo "S: 418 late"; echo "J: mail|late"; : > "$TMPDIR/told") & ;;
-b) : > "$TMPDIR/b"; n=0; until [ -e "$TMPDIR/told" ] || [ $n -gt 100 ]; do sleep 0.01; n=$((n + 1)); done; echo body ;;
+a) (until [ -e "$TMPDIR/b" ]; do sleep 0.01; done; echo "S: 418 late"; echo "J: mail|late"
+    head -c 300000 /dev/zero; : > "$TMPDIR/told") & ;;
+b) : > "$TMPDIR/b"; until [ -e "$TMPDIR/told" ]; do sleep 0.01; done; echo body ;;
 *) echo body ;;
 esac"""
 
 
 async def test_what_a_process_that_a_job_left_running_prints_is_no_other_jobs(runner: Runner) -> None:
-    seen = await run(runner, Handler("sh", LATE), jobs("a", "b", "c"))
+    """And it goes on, however much it prints: it is neither ended nor held up."""
+    seen = await run(runner, Handler("sh", LATE, timeout_s=20), jobs("a", "b", "c"))
     assert seen.exitcodes == [200, 200, 200]
     assert [one.new_jobs for one in seen.stopped] == [(), (), ()]
     assert [one.log for one in seen.stopped] == [b"", b"body\n", b"body\n"]
+
+
+async def test_many_processes_that_jobs_left_running_use_nothing_up(runner: Runner) -> None:
+    """More of them, one after the other, than a context may have open files."""
+    seen = await run(runner, Handler("sh", "sleep 0.02 & echo body", timeout_s=20), jobs(*"x" * 300))
+    assert set(seen.exitcodes) == {200}
+    assert b"".join(one.log for one in seen.stopped) == b"body\n" * 300
 
 
 async def test_a_process_that_prints_without_end_holds_up_no_other_job(runner: Runner) -> None:
@@ -154,3 +163,11 @@ async def test_a_job_that_cleans_up_its_scratch_space_harms_no_other(runner: Run
         assert logs.count(b"body\n") == 2
         assert logs.count(b"handler.sh: ") == 2
         assert b"/handler.sh" not in logs
+
+
+async def test_a_job_that_puts_something_in_the_way_of_the_next_ones_output_costs_one_context(runner: Runner) -> None:
+    """The last of its batch: the next batch finds the folder."""
+    body = 'read -r x || true; [ "$x" != a ] || for pipe in "$TMPDIR"/sh-*/output; do rm "$pipe"; mkdir "$pipe"; done'
+    seen = [await run(runner, Handler("sh", body), jobs(payload)) for payload in "abc"]
+    assert [one.exitcodes for one in seen] == [[200], [500], [200]]
+    assert seen[1].results == [b"the scratch space cannot be written to: File exists"]

@@ -85,16 +85,21 @@ async def test_the_end_of_a_long_log_is_kept(runner: Runner, lang: str) -> None:
     "body",
     [
         "print('x' * 999_999)",
+        "print('x' * 999_999); time.sleep(60)",
         "time.sleep(0.03); print('x' * 999_999)",
         "print('x' * 499_999); time.sleep(0.03); print('x' * 499_999)",
         "print('x' * 499_999); subprocess.run(['head', '-c', '500000', '/dev/zero'])",
         "time.sleep(0.03); print('x' * 499_999); subprocess.run(['head', '-c', '500000', '/dev/zero'])",
     ],
 )
-async def test_the_bytes_of_a_log_that_are_not_kept_are_counted(runner: Runner, body: str) -> None:
-    (stopped,) = (await run(runner, Handler("python", f"import subprocess, time; {body}"), jobs("x"))).stopped
+@pytest.mark.parametrize("after_each", ["", "print('y' * 99); raise ValueError"], ids=["", "afterEach fails"])
+async def test_the_bytes_of_a_log_that_are_not_kept_are_counted(runner: Runner, body: str, after_each: str) -> None:
+    """Also those of one that is asked to stop, and of one whose afterEach fails, which prints into the same log."""
+    made = Handler("python", f"import subprocess, time; {body}", after_each=after_each, timeout_s=1)
+    (stopped,) = (await run(runner, made, jobs("x"))).stopped
     notice, _, log = stopped.log.partition(b"\n")
-    assert notice == b"[%d bytes before this were dropped]" % (1_000_000 - len(log))
+    printed = 1_000_100 if log.endswith(b"y\n") else 1_000_000
+    assert notice == b"[%d bytes before this were dropped]" % (printed - len(log))
     assert 16_000 < len(log) <= 16_384
 
 
