@@ -28,11 +28,15 @@ from functory.intake.backlog import Backlog
 from functory.intake.journal_reader import JournalReader
 from functory.transfer.backup_layout import found_identity, journals_in, require_identity
 from journal import Journal, JournalError, JournalLocked
+from journal.segment import segment_number
 from store.errors import StoreUnavailable
 
 log = logging.getLogger("functory.left_journals")
 
 _LOOK_EVERY_S: Final = 10.0
+
+Segments = frozenset[tuple[str, int, int]]
+"""The name, the size and the time of the last write of each. A daemon that writes to a journal begins a new one."""
 
 
 class LeftJournals:
@@ -45,6 +49,8 @@ class LeftJournals:
         self._beside = beside
         self._passed_by = {settings.journal, *settings.other_journals}
         """Names of those that are in use, that this daemon has read to their end, or that are not to be read."""
+        self._empty_as: dict[str, Segments | None] = {}
+        """Of those beside, what they had in them when nothing was left to read."""
         self._troubles: dict[str, str] = {}
 
     @property
@@ -69,7 +75,10 @@ class LeftJournals:
             if name not in self._passed_by and await self._is_emptied(name, path):
                 self._passed_by.add(name)
         for name, path in beside.items():  # each time: another process may have used it since
-            await self._is_emptied(name, path)
+            segments = await asyncio.to_thread(_segments_in, path)
+            is_known = segments is not None and self._empty_as.get(name) == segments
+            if not is_known and await self._is_emptied(name, path):
+                self._empty_as[name] = segments
 
     def _find_beside(self) -> dict[str, Path]:
         """The journals of the other data directories, by their names with those of the directories."""
@@ -130,3 +139,13 @@ class LeftJournals:
         for task in done:
             task.result()
         log.warning("journal.left_read", extra={"journal": name, "lines": journal.stats().lines_read})
+
+
+def _segments_in(path: Path) -> Segments | None:
+    """Without the lock: a daemon that starts meanwhile would take the folder for one in use. None: they cannot be told,
+    because one is being removed, say."""
+    try:
+        stats = [(it.name, it.stat()) for it in path.iterdir() if segment_number(it.name) is not None]
+    except OSError:
+        return None
+    return frozenset((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)

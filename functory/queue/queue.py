@@ -33,7 +33,8 @@ _LONGEST_PAUSE_S: Final = 10.0
 _MOST_GIVEN_BACK: Final = 1000
 """In one request: the server takes no more."""
 _LAST_WORDS_S: Final = 30.0
-"""When it is closed, for ends that are not said yet: longer than a try that gets no answer."""
+"""When it is closed, for ends that are not said yet, with the time that sending them may take: longer than a try that
+gets no answer."""
 _GOODBYE_S: Final = 10.0
 _HURRIED_S: Final = 2.0
 """For each of the two in a hurry."""
@@ -160,7 +161,7 @@ class Queue:
     async def close(self) -> None:
         """Give back what is in hand, and say goodbye. Idempotent: whoever closes it waits until it is closed, and one
         that is cancelled meanwhile leaves the rest to be done all the same. A server that is away gets half a minute
-        for what jobs have said last, and a little for the goodbye: then leases lapse."""
+        for what jobs have said last, more if that is large, and a little for the goodbye: then leases lapse."""
         self.is_closed = True
         if self._closing is None:
             self._closing = asyncio.create_task(self._close(), name="closing of a queue")
@@ -172,22 +173,26 @@ class Queue:
         self._hurry.set()
 
     async def _close(self) -> None:
-        left: list[Job] = []
         try:
-            await self._try_within(_LAST_WORDS_S, self._reporter.close())
+            within_s = _LAST_WORDS_S + self._reporter.sending_s
+            await self._say_within(within_s, self._reporter.close(), "queue.ends_unsaid", self._reporter.unsaid)
             left = self._let_go(self._keepalive.jobs)
             if self._has_asked:  # or there is nobody to say goodbye to
-                await self._try_within(_GOODBYE_S, self._return(left, self._name))
-        except Exception as error:
-            if not is_passing(error):
-                raise
-            # The leases will lapse.
-            log.warning("queue.no_goodbye", extra={"jobs": len(left), "reason": str(error)})
+                await self._say_within(_GOODBYE_S, self._return(left, self._name), "queue.no_goodbye", len(left))
         finally:
             try:
                 await self._keepalive.close()
             finally:
                 await self._link.close()
+
+    async def _say_within(self, seconds: float, step: Coroutine[Any, Any, None], unsaid: str, jobs: int) -> None:
+        """If that fails for now, the log has the event `unsaid`, and the leases will lapse."""
+        try:
+            await self._try_within(seconds, step)
+        except Exception as error:
+            if not is_passing(error):
+                raise
+            log.warning(unsaid, extra={"jobs": jobs, "reason": str(error)})
 
     async def _try_within(self, seconds: float, step: Coroutine[Any, Any, None]) -> None:
         """Raises ServerUnreachable if it takes longer, or more than a moment in a hurry."""

@@ -45,6 +45,16 @@ class Reporter:
             self._sending = asyncio.create_task(self._send_all(), name="reports")
         return await future
 
+    @property
+    def unsaid(self) -> int:
+        """Reports without a verdict yet."""
+        return len(self._waiting)
+
+    @property
+    def sending_s(self) -> float:
+        """How long those take on the slowest line that counts as one."""
+        return _sending_s([report for report, _ in self._waiting])
+
     async def close(self) -> None:
         """Wait until everything is said. If that is cancelled, the rest is not sent, and whoever waits is told."""
         sending = self._sending
@@ -111,14 +121,18 @@ class Reporter:
 
     async def _try(self, reports: list[Report]) -> list[Verdict]:
         try:
-            async with asyncio.timeout(_ANSWER_S + sum(map(_size_bytes, reports)) / _LEAST_BYTES_PER_S):
+            async with asyncio.timeout(_ANSWER_S + _sending_s(reports)):
                 return await self._link.report(reports)
         except TimeoutError:
             raise ServerUnreachable("no answer in time") from None
 
 
+def _sending_s(reports: list[Report]) -> float:
+    return sum(map(_size_bytes, reports)) / _LEAST_BYTES_PER_S
+
+
 def _size_bytes(report: Report) -> int:
-    return len(report.result) + sum(len(new.payload) for new in report.new_jobs)
+    return len(report.result) + len(report.carried or b"") + sum(len(new.payload) for new in report.new_jobs)
 
 
 def is_passing(error: Exception) -> bool:

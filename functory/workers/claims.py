@@ -16,11 +16,11 @@ from functory.execution.tenant_book import TenantBook
 from functory.loops.shared import Shared
 from functory.workers.elsewhere import Elsewhere
 from functory.workers.held_jobs import Held, HeldJobs
-from functory.workers.values import OWNER, Delivery, Order, Taken
+from functory.workers.values import OWNER, Order, Report, Taken
 from handlers.errors import HandlerError
 from handlers.languages import WORKER
 from handlers.model import Handler
-from runner.outcome import EXTERNAL
+from runner.outcome import EXTERNAL, TOO_BIG
 from scheduler import Policy
 from scheduler.retry import RetryPolicy
 from store.base import Code, Job, JobState, Outcome, Unclaim
@@ -187,15 +187,15 @@ class Claims:
         self.held.add([held])
         return held
 
-    async def outcome_of(self, tenant: str, delivery: Delivery) -> Outcome | None:
-        """What is recorded of a worker's delivery; None if it ended without a report, or has another after it."""
-        record = await self._store.get_job(tenant, delivery.id, now_ms=self._clock.now_ms(), max_bytes=0)
-        if record is None or record.outcome is None or record.job.token != delivery.token:
+    async def outcome_of(self, tenant: str, report: Report) -> Outcome | None:
+        """What is recorded of the delivery whose end a worker reports; None if it ended without that report, or has
+        another after it."""
+        record = await self._store.get_job(tenant, report.delivery.id, now_ms=self._clock.now_ms(), max_bytes=0)
+        if record is None or record.outcome is None or record.job.token != report.delivery.token:
             return None
-        outcome = record.outcome
-        is_of_worker = outcome.isolation in ("", EXTERNAL)  # none: a refusal stands in its place
-        is_of_run = outcome.started_ms >= record.claimed_ms and outcome.code is not Code.CANCELLED
-        return outcome if is_of_worker and is_of_run and record.state is not JobState.RUNNING else None
+        if record.state is JobState.RUNNING:
+            return None
+        return record.outcome if _is_end_of(record.outcome, record.claimed_ms, report) else None
 
     async def exists(self, tenant: str, job_id: str) -> bool:
         return bool(await self._store.get_states(tenant, [job_id], now_ms=self._clock.now_ms()))
@@ -211,3 +211,12 @@ class Claims:
 def _timeout_ms(handler: Handler) -> int | None:
     """None: as long as it is renewed."""
     return round(handler.timeout_s * 1000) or None
+
+
+def _is_end_of(outcome: Outcome, claimed_ms: int, report: Report) -> bool:
+    """Whether it is the outcome of the delivery that was claimed then, and not one that stayed from an earlier. Clocks
+    differ and are set back, so an end has the very moment of its claim (reports.py), and the exit code that was
+    reported, or that of what is too big. A refusal may have lost the moment with all else of its run."""
+    if outcome.isolation == EXTERNAL:
+        return outcome.started_ms == claimed_ms and outcome.exitcode in (report.exitcode, TOO_BIG)
+    return not outcome.isolation and outcome.code is Code.FAILED and outcome.started_ms >= claimed_ms

@@ -3,7 +3,9 @@
 Ensures: an outcome is recorded on condition of its token, by the same path that outcomes of our own contexts take
 (outcomes.py, outbox.py), and the verdict is given after it was. A late one changes nothing and is counted; it makes no
 new jobs either, because the lease is renewed before they are written. An end that is recorded and reported again, by a
-worker that did not hear the answer, gets the same verdict: here, on another daemon, and after a restart.
+worker that did not hear the answer, gets the same verdict: here, as long as it is among the recent ones, and otherwise,
+on another daemon or after a restart, if the store tells. It does not of a job of which nothing is kept or that was
+removed (unknown), nor of one that was handed out again, or that was to be tried again and was cancelled (late).
 """
 
 import asyncio
@@ -150,7 +152,7 @@ class Reports:
         """A delivery may be over because its end is recorded, on another daemon or long ago: that is its verdict."""
         if verdict.answer is not Answer.LATE or report.exitcode is None:
             return verdict
-        outcome = await self._claims.outcome_of(tenant, report.delivery)
+        outcome = await self._claims.outcome_of(tenant, report)
         return verdict if outcome is None else _verdict_of(verdict.id, outcome)
 
     async def _find_alive(self, tenant: str, delivery: Delivery) -> Held | Verdict:
@@ -201,7 +203,7 @@ class Reports:
             ends = [one for _, one in these]
             releases = releases_or_refusals(jobs, ends, version, retry, now_ms, random.random)
             for (held, one), job, release in zip(these, jobs, releases, strict=True):
-                end = kept(held.afterwards, job, release, one.new_jobs)
+                end = kept(held.afterwards, job, _since_claim(held, release), one.new_jobs)
                 out.append((job, end, passed_on(held.afterwards, job, end, one.new_jobs)))
                 if left_bytes := size_bytes(one):
                     sizes[job.id, job.token] = left_bytes
@@ -293,6 +295,14 @@ def _stopped(held: Held, report: Report, now_ms: int) -> Stopped:
     if len(report.carried or b"") > _LIMITS.new_job_bytes:
         return too_big(stopped, f"carried more than {_LIMITS.new_job_bytes} bytes on")
     return stopped
+
+
+def _since_claim(held: Held, release: Release) -> Release:
+    """Begun when it was claimed, also by the clock of another daemon or before ours was set back: by that moment an end
+    that is reported again is recognised."""
+    if isinstance(release, Unclaim) or release.outcome.started_ms >= held.claimed_ms:
+        return release
+    return release._replace(outcome=release.outcome._replace(started_ms=held.claimed_ms))
 
 
 def _policy(held: Held, report: Report) -> RetryPolicy:

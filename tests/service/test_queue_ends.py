@@ -12,6 +12,7 @@ from functory.execution.outbox import Outbox
 from functory.queue import Job, Queue
 from functory.queue.link import AddOptions
 from functory.workers.values import Verdict
+from store.base import JobState
 from tests.support.queue_places import KINDS, Place, open_place
 from tests.support.service import until
 
@@ -236,6 +237,58 @@ async def test_more_jobs_than_fit_into_a_request_are_given_back(place: Place) ->
         await in_hand(queue, 1001)
     async with place.open() as queue, asyncio.timeout(60):
         assert {job.attempts for job in await in_hand(queue, 1001)} == {1}
+
+
+async def test_a_close_that_cannot_say_an_end_still_gives_back_the_other_jobs(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("functory.queue.queue._LAST_WORDS_S", 0.0)
+    async with place.open() as queue:
+        await queue.register("resize")
+        _, other = await queue.add("resize", "1", "2")
+        ending, _ = await in_hand(queue, 2)
+        monkeypatch.setattr(queue._link, "report", say_nothing)
+        done = asyncio.create_task(ending.done())
+        await asyncio.sleep(0)
+        await queue.close()
+        with pytest.raises(ServerUnreachable):
+            await done
+    record = await place.record(other)
+    assert record
+    assert (record.state, record.job.attempts) == (JobState.WAITING, 0)
+
+
+@pytest.mark.parametrize("is_carried", [False, True])
+async def test_a_close_waits_for_a_large_end_as_long_as_its_sending_may_take(
+    place: Place, monkeypatch: pytest.MonkeyPatch, is_carried: bool
+) -> None:
+    monkeypatch.setattr("functory.queue.queue._LAST_WORDS_S", 0.0)
+    monkeypatch.setattr("functory.queue.reporter._LEAST_BYTES_PER_S", 1)
+    async with place.open() as queue:
+        await queue.register("resize")
+        (job_id,) = await queue.add("resize", "1")
+        job = await queue.next()
+        is_closing, report, close = asyncio.Event(), queue._link.report, queue._reporter.close
+
+        async def report_late(reports: Any) -> list[Verdict]:
+            await is_closing.wait()
+            return await report(reports)
+
+        async def close_and_tell() -> None:
+            is_closing.set()
+            await close()
+
+        monkeypatch.setattr(queue._link, "report", report_late)
+        monkeypatch.setattr(queue._reporter, "close", close_and_tell)
+        large = b"x" * 600
+        ending = job.retry("", delay_s=600, payload=large) if is_carried else job.done(large)
+        done = asyncio.create_task(ending)
+        await asyncio.sleep(0)
+        await queue.close()
+        await done
+    record = await place.record(job_id)
+    assert record
+    assert record.outcome, "it was recorded"
 
 
 async def test_a_goodbye_that_is_refused_leaves_no_connection_open(

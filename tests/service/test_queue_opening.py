@@ -3,9 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from functory.config import Settings
+from functory.daemon.journals import make_journal
 from functory.errors import InvalidConfig, InvalidInput
 from functory.execution.handler_document import decode_handler, encode_handler
 from functory.queue import Conflict, Worker, open_queue
@@ -128,3 +131,33 @@ async def test_jobs_of_a_process_that_died_reach_the_store_with_the_next_queue(t
         assert isinstance(link, InProcessLink)
         await link._daemon.left_journals.look()
         assert (await queue.next()).text == "2"
+
+
+async def test_a_folder_in_which_nothing_is_left_stays_free_for_the_next_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who looks for lines does not lock it again and again, and finds those that are left in it later."""
+    url, beside = f"sqlite://{tmp_path}/jobs.db", tmp_path / "jobs.db.queues"
+    opened: list[Path] = []
+
+    def note_and_make(settings: Settings, directory: Path, *more: Any) -> Journal:
+        opened.append(directory)
+        return make_journal(settings, directory, *more)
+
+    monkeypatch.setattr("functory.daemon.left_journals.make_journal", note_and_make)
+    async with open_queue(url) as queue:
+        await queue.register("resize")
+        async with open_queue(url) as second:
+            await second.add("resize", "0")
+        link = queue._link
+        assert isinstance(link, InProcessLink)
+        left_journals = link._daemon.left_journals
+        for _ in range(3):
+            opened.clear()
+            await left_journals.look()
+        assert opened == []
+        async with Journal(beside / "1" / "journal", "zz") as journal:
+            await journal.write("main-resize", [b"1"])
+        await left_journals.look()
+        assert set(opened) == {beside / "1" / "journal"}
+        assert {(await queue.next()).text for _ in range(2)} == {"0", "1"}

@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 
 from functory.operations import workers as operations
+from functory.operations.job_changes import retry_job
 from functory.operations.jobs import cancel_job
 from functory.workers.values import Answer, Delivery, Report, Taken
+from runner.limits import ContextLimits
 from runner.protocol import NewJob
+from tests.support.clocks import LeapingClock
 from tests.support.service import ended, payloads_waiting
 from tests.support.stores import BACK_ENDS, back_end_params
 from tests.support.workers import ACME, Shop, held, open_shop
@@ -115,3 +118,45 @@ async def test_the_end_of_a_delivery_that_ended_otherwise_is_late(shop: Shop) ->
     (third,) = await shop.take(wait_s=30.0)
     await cancel_job(shop.service, "acme", third.job.id)
     assert await shop.report(third) is Answer.LATE
+
+
+async def test_an_end_of_an_earlier_delivery_is_not_told_of_a_later_one(shop: Shop, tmp_path: Path) -> None:
+    """Also if it was recorded by a clock that was ahead, and with the same word."""
+    await shop.serve("resize")
+    await shop.post("1")
+    clock, store = LeapingClock(), shop.daemon.settings.store
+    async with open_shop(tmp_path / "other", clock, is_new=False, store=store) as other:
+        clock.ahead_ms = 50_000
+        (first,) = await other.take(wait_s=30.0)
+        assert await other.report(first, 100, retry_after_ms=0) is Answer.OK
+    await retry_job(shop.service, ACME, first.job.id)
+    (second,) = await shop.take(wait_s=30.0)
+    await operations.give_back(shop.service, ACME, [held(second)])
+    assert [await shop.report(second, code) for code in (200, 100)] == [Answer.LATE, Answer.LATE]
+
+
+async def test_an_end_that_a_slow_clock_has_recorded_is_told_again(shop: Shop, tmp_path: Path) -> None:
+    """By the daemon that handed the job out, whose clock is ahead of that end."""
+    await shop.serve("resize")
+    await shop.post("1", "2", "3", "4")
+    jobs = await shop.take(limit=4)
+    clock, store = LeapingClock(), shop.daemon.settings.store
+    clock.ahead_ms = -5000
+    async with open_shop(tmp_path / "other", clock, is_new=False, store=store) as other:
+        told = await verdicts_of(other, jobs)
+    assert told == [(Answer.OK, "ok"), (Answer.OK, "failed"), (Answer.OK, "retry"), (Answer.OK, "error")]
+    assert await verdicts_of(shop, jobs) == told
+
+
+async def test_a_result_that_is_too_large_is_told_again(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("functory.workers.reports._LIMITS", ContextLimits(result_bytes=3))
+    await shop.serve("resize")
+    await shop.post("1")
+    (job,) = await shop.take()
+    report = Report(held(job), 200, b"four")
+    (verdict,) = await operations.report(shop.service, ACME, [report])
+    assert (verdict.answer, verdict.code) == (Answer.OK, "failed")
+    async with open_shop(tmp_path / "other", is_new=False, store=shop.daemon.settings.store) as other:
+        assert await operations.report(other.service, ACME, [report]) == [verdict]
