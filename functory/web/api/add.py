@@ -213,11 +213,13 @@ def _refuse_settings(query: AddQuery) -> None:
 
 
 async def _fingerprint(type_name: str, query: AddQuery, reading: Reading, body: bytes) -> Fingerprint:
-    """All that the jobs depend on, and not how their acceptance is answered."""
+    """A body that does not begin as JSON does is read as lines or not at all. A large body is hashed once, or twice if
+    the query says how to answer."""
     of_jobs = msgspec.structs.replace(query, **_ANSWERING)
     return Fingerprint(
-        await _digest(msgspec.json.encode([type_name, of_jobs, reading]), body),
-        await _digest(msgspec.json.encode([type_name, query]), body),
+        await _digest(msgspec.json.encode([type_name, of_jobs]), body),
+        reading if body.lstrip()[:1] in {b"{", b"["} else "",
+        "" if query == of_jobs else await _digest(msgspec.json.encode([type_name, query]), body),
     )
 
 
