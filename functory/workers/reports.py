@@ -3,7 +3,8 @@
 Ensures: an outcome is recorded on condition of its token, by the same path that outcomes of our own contexts take
 (outcomes.py, outbox.py), and the verdict is given after it was. A late one changes nothing and is counted; it makes no
 new jobs either, because the lease is renewed before they are written. An end that is recorded and reported again, by a
-worker that did not hear the answer, gets the same verdict: here, on another daemon, and after a restart.
+worker that did not hear the answer, gets the same verdict: here, on another daemon, and after a restart. Another end of
+the same delivery is late.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ from functory.workers.recent_verdicts import RecentVerdicts
 from functory.workers.values import OWNER, Answer, Delivery, Report, Verdict
 from runner.limits import ContextLimits
 from runner.new_jobs import NewJobs
-from runner.outcome import EXTERNAL, Stopped, leaves_nothing, name_of, size_bytes, too_big
+from runner.outcome import EXTERNAL, TOO_BIG, Stopped, leaves_nothing, name_of, size_bytes, too_big
 from scheduler.retry import RetryPolicy
 from store.base import Job, Lease, Outcome, Release, ReleaseReport, Unclaim
 from vocabulary.time_text import MAX_TIME_MS
@@ -89,8 +90,10 @@ class Reports:
         endings: list[tuple[Held, Report]] = []
         found: list[Held | Verdict] = []
         for report in reports:
-            find = self._find_alive if report.exitcode is None else self._find_ending
-            held = await find(tenant, report.delivery)
+            if report.exitcode is None:
+                held = await self._find_alive(tenant, report.delivery)
+            else:
+                held = await self._find_ending(tenant, report)
             found.append(held)
             if isinstance(held, Held):
                 self._held.say(held, report.log, report.progress, is_over=report.exitcode is not None)
@@ -142,16 +145,20 @@ class Reports:
         held = None if delivery.token is None else self._found.get((delivery.id, delivery.token))
         return held if held is not None and held.ending is not None and held.tenant == tenant else None
 
-    async def _find_ending(self, tenant: str, delivery: Delivery) -> Held | Verdict:
-        """As `_find`, or the verdict of an end that was recorded here."""
-        return self._recent.find(tenant, delivery) or await self._find(tenant, delivery)
+    async def _find_ending(self, tenant: str, report: Report) -> Held | Verdict:
+        """As `_find`, or the verdict of that end if it was recorded here."""
+        known = self._recent.find(tenant, report.delivery, report.exitcode)
+        return known or await self._find(tenant, report.delivery)
 
     async def _recorded_before(self, tenant: str, report: Report, verdict: Verdict) -> Verdict:
-        """A delivery may be over because its end is recorded, on another daemon or long ago: that is its verdict."""
+        """A delivery may be over because this end is recorded, on another daemon or long ago: that is its verdict.
+        If it ended otherwise, it is late."""
         if verdict.answer is not Answer.LATE or report.exitcode is None:
             return verdict
         outcome = await self._claims.outcome_of(tenant, report.delivery)
-        return verdict if outcome is None else _verdict_of(verdict.id, outcome)
+        if outcome is None or (outcome.isolation == EXTERNAL and outcome.exitcode not in (report.exitcode, TOO_BIG)):
+            return verdict
+        return _verdict_of(verdict.id, outcome)
 
     async def _find_alive(self, tenant: str, delivery: Delivery) -> Held | Verdict:
         """As `_find`, where no write follows that would be refused: after its lease the store says whether the delivery
@@ -196,7 +203,10 @@ class Reports:
         follows: dict[tuple[str, int], Afterwards] = {}
         out: list[Ending] = []
         for (version, retry), some in groupby(endings, lambda ending: (ending[0].version, _policy(*ending))):
-            these = [(held, _stopped(held, report, now_ms)) for held, report in some]
+            these: list[tuple[Held, Stopped]] = []
+            for held, report in some:
+                held.reported = report.exitcode
+                these.append((held, _stopped(held, report, now_ms)))
             jobs = [_counted_job(held, one) for held, one in these]
             ends = [one for _, one in these]
             releases = releases_or_refusals(jobs, ends, version, retry, now_ms, random.random)
@@ -235,7 +245,7 @@ class Reports:
             held.ending.set_result(verdict)
             if isinstance(release, Unclaim) or verdict.answer is Answer.LATE:
                 continue
-            self._recent.add(held.tenant, Delivery(job.id, job.token), verdict)
+            self._recent.add(held.tenant, Delivery(job.id, job.token), held.reported, verdict)
             if held.worker and verdict.answer is Answer.OK:
                 worked[held.tenant, held.worker] += 1
         for (tenant, worker), count in worked.items():

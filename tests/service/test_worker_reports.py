@@ -84,6 +84,16 @@ async def test_an_end_that_is_recorded_and_reported_again_has_the_same_verdict(s
     assert await shop.renew(*jobs[:2]) == [Answer.LATE, Answer.LATE]
 
 
+async def test_another_end_than_the_one_that_is_recorded_is_late(shop: Shop, tmp_path: Path) -> None:
+    await shop.serve("resize")
+    await shop.post("1")
+    (job,) = await shop.take()
+    assert await shop.report(job, 400) is Answer.OK
+    async with open_shop(tmp_path / "other", is_new=False, store=shop.daemon.settings.store) as other:
+        for place in (shop, other):
+            assert [await place.report(job, code) for code in (200, 100, 400)] == [Answer.LATE, Answer.LATE, Answer.OK]
+
+
 async def test_an_end_of_which_nothing_is_kept_has_the_same_verdict_again(shop: Shop) -> None:
     await shop.serve("resize", keep="none")
     (job_id,) = await shop.post("1")
