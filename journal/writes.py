@@ -85,7 +85,9 @@ def make_write(
     """Lines that `to_payloads` has passed. Raises InvalidWrite or LimitExceeded."""
     joined = b"\n".join(payloads)
     size = len(payloads)
-    _check_size(len(joined) - size + 1, options)
+    payload_bytes = len(joined) - size + 1
+    if payload_bytes > options.max_batch_bytes:
+        raise _too_large(payload_bytes, options)
     if joined.count(b"\n") == size - 1 and _is_text(joined):
         suffix, stored_bytes = b"", len(joined) + 1
     else:
@@ -187,12 +189,13 @@ def check_jobtype(jobtype: str) -> None:
 def check_lines(jobtype: str, lines: Sequence[bytes], options: JournalOptions) -> None:
     """The limits of a write, for lines that are not written now or not together."""
     check_jobtype(jobtype)
-    _check_size(sum(map(len, to_payloads(lines, options))), options)
+    payload_bytes = sum(map(len, to_payloads(lines, options)))
+    if payload_bytes > options.max_batch_bytes:
+        raise _too_large(payload_bytes, options)
 
 
-def _check_size(size_bytes: int, options: JournalOptions) -> None:
-    if size_bytes > options.max_batch_bytes:
-        raise LimitExceeded("the payloads' size in bytes", size_bytes, "max_batch_bytes", options.max_batch_bytes)
+def _too_large(payload_bytes: int, options: JournalOptions) -> LimitExceeded:
+    return LimitExceeded("the payloads' size in bytes", payload_bytes, "max_batch_bytes", options.max_batch_bytes)
 
 
 def to_payloads(lines: Sequence[str] | Sequence[bytes], options: JournalOptions) -> list[bytes]:

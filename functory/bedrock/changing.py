@@ -1,7 +1,8 @@
 """UpdateJob, FinishJob, FailJob, RetryJob, CancelJob, DeleteJob.
 
 Who holds a job is known by the lease. A worker that took it over the same connection means that delivery; over another
-connection, the current one. A delivery that a command over any connection has ended is meant by none.
+connection, the current one. A delivery that a command over any connection has ended is meant by none. One that was
+moved to another type is: the workers of that type are others, and the connection that took it ends nothing of theirs.
 """
 
 from typing import Final
@@ -98,7 +99,6 @@ async def retry_job(call: Call) -> bytes:
     else:
         await register_types(call, [name])
         await workers.move(call.service, call.who, delivery, name, dt_ms=due_ms, payload=data)
-        call.takers.has_ended(*delivery)
     return b""
 
 

@@ -32,7 +32,7 @@ async def create_jobs(
     Conflict (a parent, a unique name, a job that repeats in a type with a consumer). Then none was created.
     """
     _check(service, who.tenant, jobs)
-    fingerprint = Fingerprint(content, content)
+    fingerprint = Fingerprint(content)
     ids = mine = service.journal.take_ids(len(jobs))
     if key is None:
         await _admit(service, who, jobs)

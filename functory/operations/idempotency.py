@@ -5,8 +5,11 @@ under the first id. Jobs may be gone by the time of a repeat, because they are n
 down says that they were there. Only if it is not there, after a crash in between, a repeat looks for missing jobs. One
 that was added before the crash, has ended since and was not kept runs again then.
 
-What is bound to a key is `CONTENT:COUNT FIRST`: what identifies the request, how many jobs it has, and the first id.
-Versions before this one wrote `CONTENT FIRST`, which counts until it expires.
+What is bound to a key is `WHOLE FIRST`: what identifies the request with all that it says, and the first id. Versions
+that share a store compare it as it is, so it stays. It does not say how the body was read, and says too much about how
+the request was to be answered: where that matters, `CONTENT:READING:COUNT` stands under the first id. It is written
+before the key is bound, so who finds the key finds it, too; what is never bound expires. Where it is missing, because a
+version before this one has bound the key, or because there is nothing to add, WHOLE alone decides.
 """
 
 import hashlib
@@ -21,11 +24,14 @@ from store.names import MAX_LABEL_CHARS
 
 
 class Fingerprint(NamedTuple):
-    """What identifies the content of a request."""
+    """What identifies a request."""
 
     content: str
-    former: str = ""
-    """What versions before this one would have bound."""
+    """Its body, and what else its jobs depend on."""
+    reading: str = ""
+    """How the body becomes jobs; empty if it can be read in one way only."""
+    whole: str = ""
+    """The content together with how the request is to be answered; empty if it does not say that."""
 
 
 async def bind_key(
@@ -44,15 +50,22 @@ async def bind_key(
     standing = await service.store.get_once(tenant, name, now_ms=now_ms)
     if standing is None:
         await admit()
-        value = _value(fingerprint, mine)
-        standing = await service.store.put_once(tenant, name, value, expires_ms=_end_ms(service, now_ms), now_ms=now_ms)
-    content, first = standing.decode().split(" ")
-    if content not in {_content(fingerprint, mine), fingerprint.former}:
+        value, end_ms = _value(fingerprint, mine), _end_ms(service, now_ms)
+        if _has_more(fingerprint):
+            more = _more(fingerprint, mine)
+            await service.store.put_once(tenant, _name_of_more(mine[0]), more, expires_ms=end_ms, now_ms=now_ms)
+        standing = await service.store.put_once(tenant, name, value, expires_ms=end_ms, now_ms=now_ms)
+    whole, first = standing.decode().split(" ")
+    if first == mine[0]:
+        return mine
+    more_there = await service.store.get_once(tenant, _name_of_more(first), now_ms=now_ms)
+    is_same = whole in {fingerprint.whole, fingerprint.content}
+    if not (is_same if more_there is None else more_there == _more(fingerprint, mine)):
         raise IdempotencyMismatch(
             "this idempotency_key was used for another request: send the same request again, or choose a new key",
             detail={"field": "idempotency_key"},
         )
-    return mine if first == mine[0] else _ids_from(first, len(mine))
+    return _ids_from(first, len(mine))
 
 
 @asynccontextmanager
@@ -67,6 +80,8 @@ async def freed_if_refused(
         with suppress(StoreUnavailable):  # it is bound for its time then
             if not await were_added(service, tenant, ids):
                 await service.store.delete_once(tenant, _name_of_key(key), _value(fingerprint, ids))
+                if _has_more(fingerprint):
+                    await service.store.delete_once(tenant, _name_of_more(ids[0]), _more(fingerprint, ids))
         raise
 
 
@@ -89,12 +104,21 @@ def _name_of_key(key: str) -> str:
     return name if len(name) <= MAX_LABEL_CHARS else f"submit_long:{hashlib.sha256(key.encode()).hexdigest()}"
 
 
-def _content(fingerprint: Fingerprint, ids: Sequence[str]) -> str:
-    return f"{fingerprint.content}:{len(ids)}"
-
-
 def _value(fingerprint: Fingerprint, ids: Sequence[str]) -> bytes:
-    return f"{_content(fingerprint, ids)} {ids[0]}".encode()
+    return f"{fingerprint.whole or fingerprint.content} {ids[0]}".encode()
+
+
+def _has_more(fingerprint: Fingerprint) -> bool:
+    """Whether what is bound does not tell it from every other request."""
+    return bool(fingerprint.reading or fingerprint.whole)
+
+
+def _more(fingerprint: Fingerprint, ids: Sequence[str]) -> bytes:
+    return f"{fingerprint.content}:{fingerprint.reading}:{len(ids)}".encode()
+
+
+def _name_of_more(first: str) -> str:
+    return f"read:{first}"
 
 
 def _name(ids: Sequence[str]) -> str:

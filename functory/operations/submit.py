@@ -25,7 +25,7 @@ from functory.operations.service import Service
 from journal import LimitExceeded
 from store.base import CreateReport, Creation, NewJob
 from store.checks import check_new_job
-from store.errors import StoreUnavailable
+from store.errors import InvalidValue, StoreUnavailable
 from store.names import MAX_BATCH
 from vocabulary.names import jobtype_of, tenant_of
 
@@ -66,7 +66,7 @@ async def submit_lines(
         await service.admission.take_type(who.tenant, who.limits, jobtype)
     if who.limits.max_jobs is not None or who.limits.max_bytes is not None:
         await _take_quota(service, who, jobtype, len(lines), sum(map(len, lines)))
-    if not fit_journal(options):
+    if options is not PLAIN and not fit_journal(options):
         service.admission.check(jobtype, lines)
         return await _add_past_journal(service, jobtype, [Submission(line, options) for line in lines])
     return await _write(service, jobtype, lines, options)
@@ -188,10 +188,26 @@ def check_submissions(service: Service, jobtype: str, jobs: Sequence[Submission]
         _check_links(job)
 
 
-def check_submission(job: Submission) -> None:
-    """What can be said of one by itself: for callers that can tell which it is. Raises the store's InvalidValue."""
-    check_options(job.options)
-    _check_links(job)
+def find_invalid(jobs: Iterable[Submission]) -> tuple[int, InvalidValue] | None:
+    """Which of the jobs that `check_submissions` has refused it is about, and why: for callers that can tell its name.
+    None: it is about none of them."""
+    seen: set[int] = set()
+    linked: list[tuple[int, Submission]] = []
+    for index, job in enumerate(jobs):
+        if id(job.options) not in seen:
+            seen.add(id(job.options))
+            try:
+                check_options(job.options)
+            except InvalidValue as error:
+                return index, error
+        if job.unique or job.parent:
+            linked.append((index, job))
+    for index, job in linked:
+        try:
+            _check_links(job)
+        except InvalidValue as error:
+            return index, error
+    return None
 
 
 def _check_links(job: Submission) -> None:

@@ -47,6 +47,7 @@ class Held:
         "lease_ms",
         "log",
         "progress",
+        "reported",
         "retry",
         "taken_here",
         "tenant",
@@ -74,6 +75,8 @@ class Held:
         self.version = version
         self.retry = retry
         self.timeout_ms = timeout_ms
+        self.reported: int | None = None
+        """The exit code that a worker has ended it with."""
         self.lease_ms = max(job.dt_ms - claimed_ms, 1)
         """As long as it was taken for: what a renewal gives that says nothing else."""
         self.taken_here = True

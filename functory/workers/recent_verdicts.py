@@ -12,17 +12,18 @@ _MOST: Final = 10_000
 
 class RecentVerdicts:
     def __init__(self) -> None:
-        self._verdicts: dict[Delivery, tuple[str, Verdict]] = {}
-        """With the tenant, the oldest first."""
+        self._verdicts: dict[Delivery, tuple[str, int | None, Verdict]] = {}
+        """With the tenant and the exit code that was reported, the oldest first."""
 
-    def add(self, tenant: str, delivery: Delivery, verdict: Verdict) -> None:
-        self._verdicts[delivery] = tenant, verdict
+    def add(self, tenant: str, delivery: Delivery, exitcode: int | None, verdict: Verdict) -> None:
+        self._verdicts[delivery] = tenant, exitcode, verdict
         if len(self._verdicts) > _MOST:
             del self._verdicts[next(iter(self._verdicts))]
 
-    def find(self, tenant: str, delivery: Delivery) -> Verdict | None:
-        owner, verdict = self._verdicts.get(delivery, ("", None))
-        return verdict if owner == tenant else None
+    def find(self, tenant: str, delivery: Delivery, exitcode: int | None) -> Verdict | None:
+        """None also for another end than the one that was recorded."""
+        owner, reported, verdict = self._verdicts.get(delivery, ("", None, None))
+        return verdict if (owner, reported) == (tenant, exitcode) else None
 
     def drop_tenant(self, tenant: str) -> None:
         self._verdicts = {delivery: kept for delivery, kept in self._verdicts.items() if kept[0] != tenant}

@@ -6,6 +6,7 @@ new jobs either, because the lease is renewed before they are written. An end th
 worker that did not hear the answer, gets the same verdict: here, as long as it is among the recent ones, and otherwise,
 on another daemon or after a restart, if the store tells. It does not of a job of which nothing is kept or that was
 removed (unknown), nor of one that was handed out again, or that was to be tried again and was cancelled (late).
+Another end of the same delivery is late.
 """
 
 import asyncio
@@ -91,8 +92,10 @@ class Reports:
         endings: list[tuple[Held, Report]] = []
         found: list[Held | Verdict] = []
         for report in reports:
-            find = self._find_alive if report.exitcode is None else self._find_ending
-            held = await find(tenant, report.delivery)
+            if report.exitcode is None:
+                held = await self._find_alive(tenant, report.delivery)
+            else:
+                held = await self._find_ending(tenant, report)
             found.append(held)
             if isinstance(held, Held):
                 self._held.say(held, report.log, report.progress, is_over=report.exitcode is not None)
@@ -144,12 +147,14 @@ class Reports:
         held = None if delivery.token is None else self._found.get((delivery.id, delivery.token))
         return held if held is not None and held.ending is not None and held.tenant == tenant else None
 
-    async def _find_ending(self, tenant: str, delivery: Delivery) -> Held | Verdict:
-        """As `_find`, or the verdict of an end that was recorded here."""
-        return self._recent.find(tenant, delivery) or await self._find(tenant, delivery)
+    async def _find_ending(self, tenant: str, report: Report) -> Held | Verdict:
+        """As `_find`, or the verdict of that end if it was recorded here."""
+        known = self._recent.find(tenant, report.delivery, report.exitcode)
+        return known or await self._find(tenant, report.delivery)
 
     async def _recorded_before(self, tenant: str, report: Report, verdict: Verdict) -> Verdict:
-        """A delivery may be over because its end is recorded, on another daemon or long ago: that is its verdict."""
+        """A delivery may be over because this end is recorded, on another daemon or long ago: that is its verdict.
+        If it ended otherwise, it is late."""
         if verdict.answer is not Answer.LATE or report.exitcode is None:
             return verdict
         outcome = await self._claims.outcome_of(tenant, report)
@@ -198,7 +203,10 @@ class Reports:
         follows: dict[tuple[str, int], Afterwards] = {}
         out: list[Ending] = []
         for (version, retry), some in groupby(endings, lambda ending: (ending[0].version, _policy(*ending))):
-            these = [(held, _stopped(held, report, now_ms)) for held, report in some]
+            these: list[tuple[Held, Stopped]] = []
+            for held, report in some:
+                held.reported = report.exitcode
+                these.append((held, _stopped(held, report, now_ms)))
             jobs = [_counted_job(held, one) for held, one in these]
             ends = [one for _, one in these]
             releases = releases_or_refusals(jobs, ends, version, retry, now_ms, random.random)
@@ -237,7 +245,7 @@ class Reports:
             held.ending.set_result(verdict)
             if isinstance(release, Unclaim) or verdict.answer is Answer.LATE:
                 continue
-            self._recent.add(held.tenant, Delivery(job.id, job.token), verdict)
+            self._recent.add(held.tenant, Delivery(job.id, job.token), held.reported, verdict)
             if held.worker and verdict.answer is Answer.OK:
                 worked[held.tenant, held.worker] += 1
         for (tenant, worker), count in worked.items():

@@ -15,16 +15,28 @@ async def other(bedrock: Bedrock) -> AsyncIterator[Session]:
 
 
 @pytest.mark.parametrize("over_the_same", [True, False])
-@pytest.mark.parametrize("name", ["x", "y"])
 async def test_a_job_that_was_retried_is_ended_over_any_connection(
-    session: Session, other: Session, over_the_same: bool, name: str
+    session: Session, other: Session, over_the_same: bool
 ) -> None:
     await session.ask("CreateJob", name="x")
     await session.ask("GetJob", name="x")
-    assert (await (session if over_the_same else other).ask("RetryJob", jobID=1, name=name)).status == 200
-    assert (await other.ask("GetJob", name=name)).status == 200
+    assert (await (session if over_the_same else other).ask("RetryJob", jobID=1, name="x")).status == 200
+    assert (await other.ask("GetJob", name="x")).status == 200
     assert (await session.ask("UpdateJob", jobID=1, data="{}")).status == 200
     assert (await session.ask("FinishJob", jobID=1)).status == 200
+
+
+@pytest.mark.parametrize("over_the_same", [True, False])
+async def test_a_job_of_another_type_now_is_not_ended_over_the_connection_that_took_it_before(
+    session: Session, other: Session, over_the_same: bool
+) -> None:
+    await session.ask("CreateJob", name="x")
+    await session.ask("GetJob", name="x")
+    assert (await (session if over_the_same else other).ask("RetryJob", jobID=1, name="y")).status == 200
+    assert (await other.ask("GetJob", name="y")).status == 200
+    for command in ("UpdateJob", "FinishJob", "FailJob", "RetryJob"):
+        assert (await session.ask(command, jobID=1, data="{}")).status == 405, "it is another worker's now"
+    assert (await other.ask("FinishJob", jobID=1)).status == 200
 
 
 async def test_a_parent_that_runs_again_is_ended_over_any_connection(session: Session, other: Session) -> None:

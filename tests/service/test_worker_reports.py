@@ -1,5 +1,6 @@
 """Reports of workers: those that are refused, each alone, with the status that its job has; those that come again."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from functory.operations import workers as operations
 from functory.operations.job_changes import retry_job
 from functory.operations.jobs import cancel_job
 from functory.workers.values import Answer, Delivery, Report, Taken
+from handlers.model import Handler
 from runner.limits import ContextLimits
 from runner.protocol import NewJob
 from tests.support.clocks import LeapingClock
@@ -85,6 +87,44 @@ async def test_an_end_that_is_recorded_and_reported_again_has_the_same_verdict(s
     assert await verdicts_of(shop, jobs) == told
     assert shop.gauge("worker_reports_late_total") == 0
     assert await shop.renew(*jobs[:2]) == [Answer.LATE, Answer.LATE]
+
+
+async def test_another_end_than_the_one_that_is_recorded_is_late(shop: Shop, tmp_path: Path) -> None:
+    await shop.serve("resize")
+    await shop.post("1")
+    (job,) = await shop.take()
+    assert await shop.report(job, 400) is Answer.OK
+    async with open_shop(tmp_path / "other", is_new=False, store=shop.daemon.settings.store) as other:
+        for place in (shop, other):
+            assert [await place.report(job, code) for code in (200, 100, 400)] == [Answer.LATE, Answer.LATE, Answer.OK]
+
+
+async def test_a_report_that_read_the_job_before_the_same_one_was_answered_makes_no_more_jobs(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both find a job that runs, as after a restart, and the first is over before the second goes on."""
+    await shop.serve("resize", "next")
+    await shop.post("1")
+    (job,) = await shop.take()
+    claims = shop.daemon.workers._claims
+    claims.held.drop_tenant("acme")
+    handler_of, has_read, may_go_on = claims._handler, asyncio.Event(), asyncio.Event()
+
+    async def wait_after_reading(jobtype: str, version: int) -> Handler | None:
+        has_read.set()
+        await may_go_on.wait()
+        return await handler_of(jobtype, version)
+
+    one = [Report(held(job), 200, new_jobs=(NewJob("next", b"n"),))]
+    monkeypatch.setattr(claims, "_handler", wait_after_reading)
+    second = asyncio.create_task(operations.report(shop.service, ACME, one))
+    await has_read.wait()
+    monkeypatch.setattr(claims, "_handler", handler_of)
+    first = await operations.report(shop.service, ACME, one)
+    may_go_on.set()
+    assert [verdict.answer for (verdict,) in (first, await second)] == [Answer.OK, Answer.OK]
+    await shop.daemon.intake.flush()
+    assert len(await shop.take("next", limit=10)) == 1
 
 
 async def test_an_end_of_which_nothing_is_kept_has_the_same_verdict_again(shop: Shop) -> None:

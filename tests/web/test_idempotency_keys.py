@@ -1,6 +1,7 @@
 """Idempotency keys of requests that add jobs: which request is a repeat of which."""
 
 import hashlib
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 import pytest
@@ -54,17 +55,46 @@ async def test_a_key_longer_than_that_is_refused(site: Site) -> None:
     assert (answer.status, answer.json["error"]["detail"]["field"]) == (422, "idempotency_key")
 
 
-async def test_what_the_version_before_has_bound_still_counts(site: Site) -> None:
-    """It wrote what identifies the whole query and the body, and the first id."""
-    query = AddQuery(idempotency_key="k", wait_s=0.01)
-    digest = hashlib.sha256(msgspec.json.encode(["thumb", query]) + b"a\nb").hexdigest()
-    path, now_ms = ADD + "?idempotency_key=k&wait_s=0.01", site.clock.now_ms()
-    ids = await site.add("a", "b", path=path)
-    standing = await site.store.get_once("acme", "submit:k", now_ms=now_ms)
-    assert standing is not None
-    await site.store.delete_once("acme", "submit:k", standing)
-    before = f"{digest} {ids[0]}".encode()
+def bound_before(path: str, body: bytes, first: str) -> bytes:
+    """What the version before this one binds: what identifies the whole query and the body, and the first id. It
+    refuses every repeat for which something else stands there."""
+    query = msgspec.convert(dict(parse_qsl(urlsplit(path).query)), AddQuery, strict=False)
+    return f"{hashlib.sha256(msgspec.json.encode(['thumb', query]) + body).hexdigest()} {first}".encode()
+
+
+SHARED = pytest.mark.parametrize(
+    ("more", "body", "headers"),
+    [("", b"a\nb", LINES), ("&wait_s=0.01", b"a\nb", LINES), ("", BODY, JSON), ("&ack=store", BODY, JSON)],
+)
+
+
+@SHARED
+async def test_the_version_before_knows_a_repeat_of_a_request_to_this_one(
+    site: Site, more: str, body: bytes, headers: dict[str, str]
+) -> None:
+    path = f"{ADD}?idempotency_key=k{more}"
+    ids = (await site.post(path, data=body, headers=headers)).json["ids"]
+    standing = await site.store.get_once("acme", "submit:k", now_ms=site.clock.now_ms())
+    assert standing == bound_before(path, body, ids[0])
+
+
+@SHARED
+async def test_this_version_knows_a_repeat_of_a_request_to_the_one_before(
+    site: Site, more: str, body: bytes, headers: dict[str, str]
+) -> None:
+    path, now_ms = f"{ADD}?idempotency_key=k{more}", site.clock.now_ms()
+    ids = (await site.post(ADD, data=body, headers=headers)).json["ids"]
+    await site.intake.flush()
+    before = bound_before(path, body, ids[0])
     assert await site.store.put_once("acme", "submit:k", before, expires_ms=now_ms + 1000, now_ms=now_ms) == before
-    assert await site.add("a", "b", path=path) == ids
-    assert (await site.post(path, data=b"b")).code == "idempotency_mismatch"
+    assert (await site.post(path, data=body, headers=headers)).json["ids"] == ids
+    assert (await site.post(path, data=body + b" ", headers=headers)).code == "idempotency_mismatch"
     assert (await site.store.get_usage("acme")).jobs == 2
+
+
+@pytest.mark.parametrize("headers", [LINES, JSON])
+async def test_a_refused_request_leaves_nothing_of_its_key(site: Site, headers: dict[str, str]) -> None:
+    body = b'[{"payload":"a","parent":"20270115T080000000Z-a7-00ffff"}]'
+    path = f"{ADD}?idempotency_key=k" + ("&parent=20270115T080000000Z-a7-00ffff" if headers is LINES else "")
+    assert (await site.post(path, data=body, headers=headers)).status == 404
+    assert len(await site.add("a", path=f"{ADD}?idempotency_key=k")) == 1

@@ -1,11 +1,13 @@
 """A 422 names the field that is wrong, and of several jobs the one that is meant, also where the store refuses it."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.web import Site
+from functory.operations.service import OperationSettings
+from tests.support.web import Site, open_site
 
 ADD = "/acme/job/thumb/add"
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -41,6 +43,15 @@ async def test_the_field_of_a_job_and_its_number_are_told(
     assert answer.json["error"]["detail"] == {"field": place + field}
     await site.intake.flush()
     assert (await site.store.get_usage("acme")).jobs == 0
+
+
+async def test_a_body_with_too_many_jobs_is_refused_before_each_of_them_is_looked_at(tmp_path: Path) -> None:
+    jobs = [{"payload": "a", "unique": unique} for unique in ("a", "b\0", "c")]
+    async with open_site(tmp_path, operations=OperationSettings(max_created=2)) as site:
+        answer = await site.post(ADD, json=jobs)
+        assert (answer.status, answer.json["error"]["detail"]) == (413, {"limit": "max_created"})
+        answer = await site.post(ADD, json=jobs[:2])
+        assert (answer.status, answer.json["error"]["detail"]) == (422, {"field": "[1].unique"})
 
 
 @pytest.mark.parametrize("query", ["domain=a%00", "key=a%00", "unique=a%00", "parent=..%2fa"])

@@ -24,7 +24,6 @@ from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.submit import (
     Submission,
-    check_submission,
     max_jobs,
     submit_jobs,
     submit_lines,
@@ -38,9 +37,11 @@ from functory.web.api.submission import (
     Reading,
     added_json,
     parse_jobs,
+    place_in,
     reading_of,
     split_lines,
     tell_which,
+    telling_which,
     to_options,
     to_submission,
     unsaid,
@@ -51,7 +52,7 @@ from functory.web.http.outflow import LARGE_BYTES as LARGE_ANSWER_BYTES
 from functory.web.http.routes import Routes
 from functory.web.http.turns import LARGE_BYTES
 from functory.wire.jobs import Added, AddQuery, CreateBody, Job, JobSettings
-from store.errors import InvalidValue, StoreError
+from store.errors import StoreError
 from vocabulary.names import TENANT, TYPE
 
 routes = Routes()
@@ -127,15 +128,14 @@ async def create_jobs(call: Call, body: CreateBody) -> Added:
     async for number, _ in call.web.turns.slices(texts):
         job = body.jobs[number - 1]
         try:
-            submission = to_submission(job, now_ms, {})
-            check_submission(submission)
-        except (InvalidInput, InvalidValue) as error:
+            jobs.append((job.type, to_submission(job, now_ms, {})))
+        except InvalidInput as error:
             tell_which(error, f"job {number}", f"jobs[{number - 1}].")
             raise
-        jobs.append((job.type, submission))
     key = body.idempotency_key
     content = "" if key is None else await _digest(b"jobs", msgspec.json.encode(body))
-    ids = await create.create_jobs(call.service, call.principal, jobs, key=key, content=content)
+    with telling_which((job for _, job in jobs), lambda index: (f"job {index + 1}", f"jobs[{index}].")):
+        ids = await create.create_jobs(call.service, call.principal, jobs, key=key, content=content)
     return Added(len(ids), ids)
 
 
@@ -192,12 +192,13 @@ async def _add_one_by_one(call: Call, query: AddQuery, type_name: str, body: byt
     else:
         _refuse_settings(query)
         jobs = await parse_jobs(body, call.service, call.web.turns, is_array=reading == "json")
-    if query.idempotency_key is None:
-        return await submit_jobs(call.service, call.principal, type_name, jobs)
-    fingerprint = await _fingerprint(type_name, query, reading, body)
-    return await submit_once(
-        call.service, call.principal, type_name, jobs, key=query.idempotency_key, fingerprint=fingerprint
-    )
+    with telling_which(jobs, lambda index: place_in(body, reading, index)):
+        if query.idempotency_key is None:
+            return await submit_jobs(call.service, call.principal, type_name, jobs)
+        fingerprint = await _fingerprint(type_name, query, reading, body)
+        return await submit_once(
+            call.service, call.principal, type_name, jobs, key=query.idempotency_key, fingerprint=fingerprint
+        )
 
 
 def _refuse_settings(query: AddQuery) -> None:
@@ -213,11 +214,13 @@ def _refuse_settings(query: AddQuery) -> None:
 
 
 async def _fingerprint(type_name: str, query: AddQuery, reading: Reading, body: bytes) -> Fingerprint:
-    """All that the jobs depend on, and not how their acceptance is answered."""
+    """A body that does not begin as JSON does is read as lines or not at all. A large body is hashed once, or twice if
+    the query says how to answer."""
     of_jobs = msgspec.structs.replace(query, **_ANSWERING)
     return Fingerprint(
-        await _digest(msgspec.json.encode([type_name, of_jobs, reading]), body),
-        await _digest(msgspec.json.encode([type_name, query]), body),
+        await _digest(msgspec.json.encode([type_name, of_jobs]), body),
+        reading if body.lstrip()[:1] in {b"{", b"["} else "",
+        "" if query == of_jobs else await _digest(msgspec.json.encode([type_name, query]), body),
     )
 
 

@@ -3,7 +3,9 @@
 import binascii
 import json
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
 from typing import Any, Final, Literal
 
 import msgspec
@@ -11,7 +13,7 @@ import msgspec
 from functory.errors import FunctoryError, InvalidInput
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations.service import Service
-from functory.operations.submit import Submission, check_option_sets, check_submission, max_jobs
+from functory.operations.submit import Submission, check_option_sets, find_invalid, max_jobs
 from functory.web.http.endpoint import decode_json
 from functory.web.http.turns import Turns
 from functory.wire.handlers import InvokeBody
@@ -32,6 +34,11 @@ _ONE_OR_MORE: Final = json_decoder(NewJob | list[NewJob])
 _TEXT: Final = msgspec.json.Decoder(str)
 _TEXTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _READINGS: Final[dict[str, Reading]] = {
+    "": "lines",
+    "text/plain": "lines",
+    "text/plain; charset=utf-8": "lines",
+    "application/octet-stream": "lines",
+    "application/x-www-form-urlencoded": "lines",
     "application/json": "json",
     "application/x-ndjson": "ndjson",
     "application/jsonl": "ndjson",
@@ -44,7 +51,8 @@ _LONGEST_RETRY_AFTER_MS: Final = 31_557_600_000
 
 def reading_of(content_type: str) -> Reading:
     """The body holds one payload per line, unless the header says that it is JSON. Case and parameters do not count."""
-    return _READINGS.get(content_type.partition(";")[0].strip().lower(), "lines")
+    usual = _READINGS.get(content_type)
+    return usual or _READINGS.get(content_type.partition(";")[0].strip().lower(), "lines")
 
 
 def added_json(ids: list[str], *, with_ids: bool = True) -> bytes:
@@ -73,7 +81,7 @@ async def parse_jobs(body: bytes, service: Service, turns: Turns, *, is_array: b
     """The jobs of a body in JSON (one, or an array of them) or in NDJSON (one on each line).
 
     They are counted before they are built, and built in slices. Raises LimitExceeded, RequestTooLarge, and with the
-    number of the job or line BadRequest, InvalidInput or the store's InvalidValue.
+    number of the job or line BadRequest or InvalidInput.
     """
     limit = max_jobs(service)
     if is_array and body.lstrip()[:1] != b"[":
@@ -86,17 +94,37 @@ async def parse_jobs(body: bytes, service: Service, turns: Turns, *, is_array: b
     async for number, text in turns.slices(texts):
         line = bytes(text)
         if is_array or line.strip():
-            sets = len(known)
             try:
-                job = to_submission(decode_json(_JOB, line), now_ms, known)
-                if len(known) > sets or job.unique or job.parent:
-                    check_submission(job)
+                jobs.append(to_submission(decode_json(_JOB, line), now_ms, known))
                 check_option_sets(service, len(known))
-            except (FunctoryError, InvalidValue) as error:
+            except FunctoryError as error:
                 tell_which(error, f"{'job' if is_array else 'line'} {number}", f"[{number - 1}]." if is_array else "")
                 raise
-            jobs.append(job)
     return jobs
+
+
+@contextmanager
+def telling_which(jobs: Iterable[Submission], place_of: Callable[[int], tuple[str, str] | None]) -> Iterator[None]:
+    """Around what checks jobs, all at once: an InvalidValue says which it is about, if that has a place. They are
+    looked at one by one only then."""
+    try:
+        yield
+    except InvalidValue:
+        found = find_invalid(jobs)
+        place = None if found is None else place_of(found[0])
+        if found is None or place is None:
+            raise
+        tell_which(found[1], *place)
+        raise found[1] from None
+
+
+def place_in(body: bytes, reading: Reading, index: int) -> tuple[str, str] | None:
+    """What a job of a body is called, and what stands before its fields. None: all have what the query says, or it is
+    the only one."""
+    if reading == "ndjson":
+        numbers = (number for number, line in enumerate(body.split(b"\n"), 1) if line.strip())
+        return f"line {next(islice(numbers, index, None))}", ""
+    return (f"job {index + 1}", f"[{index}].") if reading == "json" and body.lstrip()[:1] == b"[" else None
 
 
 def tell_which(error: FunctoryError | InvalidValue, what: str, place: str) -> None:

@@ -138,10 +138,16 @@ MUTANTS: list[Mutant] = [
         ", now_ms=service.now_ms()) is not None and False\n",
         tests="tests/service/test_repeated_requests.py",
     ),
-    idempotency("an idempotency key stands for any content", "    if content not in {", "    if not {"),
+    idempotency("an idempotency key stands for any content", "    is_same = whole in {", "    is_same = {"),
+    idempotency(
+        "an idempotency key stands for any reading of its body",
+        "        if _has_more(fingerprint):\n            more",
+        "        if False:\n            more",
+        tests="tests/web/test_idempotency_keys.py",
+    ),
     idempotency(
         "a repeated request adds again",
-        "    return mine if first == mine[0] else _ids_from(first, len(mine))\n",
+        "    return _ids_from(first, len(mine))\n",
         "    return mine\n",
     ),
     submit(

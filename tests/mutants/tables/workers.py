@@ -118,8 +118,8 @@ MUTANTS: list[Mutant] = [
     ),
     reports(
         "what is recorded is forgotten",
-        "self._recent.find(tenant, delivery) or ",
-        "",
+        "return known or await",
+        "return await",
         tests="tests/service/test_worker_reports.py",
     ),
     held("a delivery that is over ends the next one", "token not in (None, held.job.token)", "False"),
