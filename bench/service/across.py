@@ -22,7 +22,7 @@ from bench.service.latency import round_trips
 from bench.tools.connection import connect, message
 from bench.tools.daemon import NO_OP, PAYLOAD, Service, posts, serve
 from bench.tools.report import Report, parse_arguments, quantile
-from functory.daemon.server import OPERATOR_KEY_FILE
+from functory.daemon.operator_key import OPERATOR_KEY_FILE
 from tests.support.mongo_server import MongoServer, server_here
 
 JOBS: Final = 200

@@ -24,7 +24,7 @@ from typing import Any, Final
 from bench.tools.connection import connect_many
 from bench.tools.daemon import NO_OP, Service, posts, serve
 from bench.tools.report import Report, parse_arguments
-from functory.daemon.server import OPERATOR_KEY_FILE
+from functory.daemon.operator_key import OPERATOR_KEY_FILE
 from tests.support.mongo_server import server_here
 
 JOBS: Final = 10_000

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.tools.connection import Connection, connect, connect_many, message
-from functory.daemon.server import OPERATOR_KEY_FILE
+from functory.daemon.operator_key import OPERATOR_KEY_FILE
 
 PAYLOAD: Final = b"x" * 100
 LINES_PER_POST: Final = 1000

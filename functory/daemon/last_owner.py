@@ -1,7 +1,8 @@
 """A daemon that was killed leaves leases behind. The next one in the same folder knows that they are nobody's.
 
 The journal's lock admits one process to its folder. So whoever holds it, and finds there the sysid that the last
-process had, knows that this process is gone: its jobs run again at once, and not when their leases lapse.
+process had, knows that this process is gone: its jobs run again and its consumers get a leader at once, and not when
+their leases lapse.
 
 A mark of the folder and of the store stands beside the sysid: in a copy of the folder, or on another store, the same
 sysid may be somebody who lives. A daemon that stops in order gives its jobs back itself.
@@ -32,6 +33,7 @@ async def take_over(journal_dir: Path, store: Store, clock: Clock, sysid: str, s
         jobs = 0
         while found := await store.expire_locks(now_ms=clock.now_ms(), limit=_STEP, owner=last):
             jobs += found
+        await store.resign_consumers(last)
         await store.release_sysid(last)
         if jobs:
             log.warning("daemon.took_over", extra={"from": last, "jobs": jobs})

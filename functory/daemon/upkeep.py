@@ -17,10 +17,12 @@ from functory.daemon.parts import Parts
 from functory.daemon.retention import failed_before_ms, keeps_for_ever, nearly_full
 from functory.daemon.vitals import Vitals
 from functory.operations.daemons import encode_info
+from functory.operations.workers import LONGEST_LEASE_MS
 from functory.peers.news import Look
 from journal.errors import JournalUnavailable
 from store.base import JobState, Lease
 from store.errors import StoreLost, StoreUnavailable
+from store.names import AHEAD_MS
 
 log = logging.getLogger("functory.upkeep")
 
@@ -59,6 +61,8 @@ class Upkeep:
         self._garbage = GrowthCollector(own_resident_bytes)
         self._abandoned_ms = 0
         """When jobs that waited too long were last looked for."""
+        self._behind_ms: int | None = None
+        """How far the wall clock was behind the monotonic one when it was least behind since leases were cut."""
         self._stale: dict[Lease, bool] = {}
         """Leases whose last renewal was refused, and whether they are counted as lost already."""
 
@@ -140,6 +144,7 @@ class Upkeep:
 
     async def expire_leases(self) -> None:
         self._executor.note_long_batches()
+        await self._cut_leases()
         expired = await self._store.expire_locks(now_ms=self._clock.now_ms(), limit=_STEP)
         if expired:
             self._seen.expired_leases += expired
@@ -147,6 +152,18 @@ class Upkeep:
             self._executor.wake()
             self._workers.wake()
             self._announcer.tell(Look.JOBS)
+
+    async def _cut_leases(self) -> None:
+        """Cut those of a clock that was ahead. Only at the start and when the clock was set back since: with many long
+        leases, a look takes a while."""
+        behind_ms = round(self._clock.monotonic_s() * 1000) - self._clock.now_ms()
+        if self._behind_ms is not None and behind_ms <= self._behind_ms + AHEAD_MS:
+            self._behind_ms = min(self._behind_ms, behind_ms)
+            return
+        longest_ms = max(LONGEST_LEASE_MS, round(self._settings.lease_s * 1000))
+        while await self._store.cut_leases(now_ms=self._clock.now_ms(), longest_ms=longest_ms, limit=_STEP) >= _STEP:
+            self._progress.beat("expire_leases")
+        self._behind_ms = behind_ms
 
     async def purge(self) -> None:
         now_ms = self._clock.now_ms()

@@ -85,12 +85,14 @@ async def rotate_key(
 ) -> tuple[ApiKey, str]:
     """A new key with the scopes and label of the old one, which lives for as long as that was to live, from now, or for
     `expires_s`. The old one ends after the overlap, or at its own expiry if that is earlier. Raises NotFound, and
-    Conflict if the old one has expired."""
+    Conflict if the old one has expired, or was created while the clock was ahead and tells no length."""
     old, now_ms = await _own_key(service, tenant, key_id), service.now_ms()
     if old.expires_ms is not None and old.expires_ms <= now_ms:
         raise Conflict(f"key {key_id} has expired: create a new one")
     if expires_s is None and old.expires_ms is not None:
         expires_s = math.ceil((old.expires_ms - old.created_ms) / 1000)
+        if expires_s <= 0:
+            raise Conflict(f"key {key_id} expires before it was created: say with expires_s how long the new one lives")
     key, text = await create_key(service, actor, tenant, scopes=old.scopes, label=old.label, expires_s=expires_s)
     ends_ms = now_ms + overlap_s * 1000
     if old.expires_ms is None or old.expires_ms > ends_ms:

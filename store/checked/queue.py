@@ -120,6 +120,11 @@ class CheckedQueue(CheckedCore, JobQueue):
         check_range("limit", limit, 1, MAX_BATCH)
         return await self._back.expire_locks(now_ms=now_ms, limit=limit, owner=owner)
 
+    async def cut_leases(self, *, now_ms: int, longest_ms: int, limit: int = 1000) -> int:
+        check_lease(longest_ms, now_ms)
+        check_range("limit", limit, 1, MAX_BATCH)
+        return await self._back.cut_leases(now_ms=now_ms, longest_ms=longest_ms, limit=limit)
+
     async def expire_jobs(
         self,
         *,

@@ -53,7 +53,8 @@ class ConsumerShelf(abc.ABC):
         """The running consumers that the owner leads from now on, until now + lease_ms, in order of tenant and name.
 
         Those that it leads already are renewed; of those whose leader's lease has lapsed it takes at most limit, each
-        with a new token. Of two daemons that want the same one, one gets it.
+        with a new token. A lease that lasts for more than AHEAD_MS longer than one from now would was taken while the
+        clock was ahead, and counts as lapsed. Of two daemons that want the same one, one gets it.
         """
 
     @abc.abstractmethod

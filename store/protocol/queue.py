@@ -168,14 +168,24 @@ class JobQueue(abc.ABC):
     @abc.abstractmethod
     async def expire_locks(self, *, now_ms: int, limit: int = 1000, owner: str | None = None) -> int:
         """Upkeep: make jobs with a lapsed lease (dt <= now, lock a sysid) waiting again, with their old due
-        time. With owner, the leases of that owner, lapsed or not: the caller knows that it is gone. A lease that was
-        taken more than AHEAD_MS after now, by a clock that has been set back, counts as taken now, and so does its job.
+        time. With owner, the leases of that owner, lapsed or not: the caller knows that it is gone.
 
         Returns how many; call again at once while it is limit. The attempt stays counted; whoever claims it
         next sees from attempts whether to abandon it. Any daemon may do this; idempotent.
         It also does what else keeps counters quick, in the same bounds (deferred jobs that came due), changes children
         of parents that have ended, in steps (see release_jobs), and where there are no transactions it finishes what
         processes that died had begun.
+        """
+
+    @abc.abstractmethod
+    async def cut_leases(self, *, now_ms: int, longest_ms: int, limit: int = 1000) -> int:
+        """Upkeep after the clock was set back: a lease that was taken more than AHEAD_MS after now counts as taken
+        now, and so does its job. If it can be renewed (the job has no retry_after), it ends after longest_ms at the
+        latest, also if it was only renewed by a clock that was ahead.
+
+        longest_ms: no lease that can be renewed is longer. One that was renewed ahead of now by less looks like a long
+        one, and stays. Returns how many; call again at once while it is limit. Idempotent.
+        Cost: on the number of running jobs whose lease lasts for more than AHEAD_MS.
         """
 
     @abc.abstractmethod

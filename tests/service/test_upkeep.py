@@ -8,6 +8,7 @@ import pytest
 
 from store.base import ExpireReport, NewJob
 from store.errors import StoreUnavailable
+from tests.support.clocks import LeapingClock
 from tests.support.service import ended, register, running_daemon, until
 
 
@@ -21,6 +22,45 @@ async def test_a_job_of_a_daemon_that_vanished_is_run_here(tmp_path: Path) -> No
         await daemon.store.claim_jobs("acme-x", 1, owner="zz", lease_ms=100, now_ms=now_ms)
         daemon.resume()
         record = await ended(daemon, id_)
+    assert (record.job.token, record.job.attempts) == (2, 2)
+
+
+async def test_leases_of_a_clock_that_was_ahead_are_looked_for_when_it_was_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = LeapingClock()
+    clock.ahead_ms = 3_600_000
+    async with running_daemon(tmp_path, clock) as daemon:
+        await register(daemon, "acme-x", "return None")
+        daemon.pause()
+        looks: list[str] = []
+
+        def noted(name: str) -> None:
+            real = getattr(daemon.store, name)
+
+            async def look(**more: Any) -> int:
+                looks.append(name)
+                return int(await real(**more))
+
+            monkeypatch.setattr(daemon.store, name, look)
+
+        noted("cut_leases")
+        noted("expire_locks")
+        now_ms = clock.now_ms()
+        due_ms = now_ms - clock.ahead_ms
+        (id_,) = daemon.journal.take_ids(1)
+        await daemon.store.add_jobs([NewJob(id_, "acme-x", b"", due_ms, due_ms)], now_ms=now_ms)
+
+        async def has_looked() -> bool:
+            return looks.count("expire_locks") >= 3
+
+        await until(has_looked)
+        assert looks.count("cut_leases") <= 1, "at the start"
+        await daemon.store.claim_jobs("acme-x", 1, owner="zz", lease_ms=500, now_ms=clock.now_ms())
+        clock.ahead_ms = 0
+        daemon.resume()
+        record = await ended(daemon, id_)
+        assert looks.count("cut_leases") <= 2
     assert (record.job.token, record.job.attempts) == (2, 2)
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from functory.client import Client
-from functory.daemon.server import OPERATOR_KEY_FILE
+from functory.daemon.operator_key import OPERATOR_KEY_FILE
 from tests.storm.link import Link
 from tests.storm.load import JOB_TYPE, TENANT
 from tests.storm.member import Member, SteppedClock, is_ready

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from functory.client import Client
-from functory.daemon.server import OPERATOR_KEY_FILE
+from functory.daemon.operator_key import OPERATOR_KEY_FILE
 from store.url import open_store
 from tests.storm.link import Link
 from tests.storm.load import TENANT

@@ -18,7 +18,7 @@ from typing import Final
 from aiohttp import ClientSession
 
 from functory.client import Client
-from functory.daemon.server import OPERATOR_KEY_FILE
+from functory.daemon.operator_key import OPERATOR_KEY_FILE
 from tests.support.command_line import clean_environ
 from tests.support.processes import Process, descendants, end
 

@@ -151,6 +151,22 @@ async def test_the_successor_of_a_key_lives_for_as_long(site: Site) -> None:
     assert len(listed) == 4, "with the one that was there before: none was made for those"
 
 
+async def test_the_successor_of_a_key_that_ends_before_its_beginning_asks_for_its_length(site: Site) -> None:
+    path, month_s = f"{TENANTS}/acme/keys", 30 * 86_400
+    site.clock.advance(month_s)
+    made = await admin(site, "POST", path, json={})
+    assert isinstance(made, dict)
+    site.clock.advance(-month_s)  # the clock had been ahead
+    await admin(site, "POST", f"{path}/{made['id']}/rotate", json={"overlap_s": 60})
+    again = f"{path}/{made['id']}/rotate"
+    answer = await site.post(again, key="operator", json={})
+    assert (answer.status, answer.code) == (409, "conflict")
+    assert "expires_s" in answer.json["error"]["message"]
+    lasting = await admin(site, "POST", again, json={"expires_s": 100})
+    assert isinstance(lasting, dict)
+    assert lasting["expires_ms"] == T0 + 100_000
+
+
 async def test_pause_resume_and_quit_of_a_daemon(site: Site) -> None:
     await site.store.reserve_sysid(info='{"role": "all"}', lease_ms=60_000, now_ms=T0)
     daemon = (await site.get("/admin/daemons", key="operator")).json["daemons"][0]

@@ -37,13 +37,6 @@ class MongoExpire(Core):
     @once
     async def expire_locks(self, *, now_ms: int, limit: int = 1000, owner: str | None = None) -> int:
         jobs = self.collections.jobs
-        ahead = {"$gt": now_ms + AHEAD_MS}
-        length_ms = {"$subtract": ["$at", "$claimed"]}
-        await jobs.update_many(
-            {"s": schema.RUNNING, "at": ahead, "claimed": ahead},
-            [{"$set": {"at": {"$add": [now_ms, length_ms]}, "claimed": now_ms}}],
-            hint=schema.UPKEEP,
-        )
         lapsed: Document = {"s": schema.RUNNING} | ({"at": {"$lte": now_ms}} if owner is None else {"lock": owner})
         needed = {"type": 1, "due": 1, "d": 1, "key": 1, "dom": 1, "prio": 1}
         rows = await jobs.find(lapsed, needed, hint=schema.UPKEEP).sort("at", 1).limit(limit).to_list(limit)
@@ -64,6 +57,17 @@ class MongoExpire(Core):
         await finish_interrupted(self, now_ms, limit, gone_before_ms=gone_before_ms, budget=budget)
         await collect_full(self, now_ms, limit)
         return expired
+
+    @once
+    async def cut_leases(self, *, now_ms: int, longest_ms: int, limit: int = 1000) -> int:
+        jobs, ahead = self.collections.jobs, {"$gt": now_ms + AHEAD_MS}
+        renewed: Document = {"retry_after": None, "at": {"$gt": now_ms + AHEAD_MS + longest_ms}}
+        which: Document = {"s": schema.RUNNING, "at": ahead, "$or": [{"claimed": ahead}, renewed]}
+        rows = await jobs.find(which, {"_id": 1}, hint=schema.UPKEEP).limit(limit).to_list(limit)
+        length_ms = {"$min": [{"$subtract": ["$at", "$claimed"]}, {"$max": [longest_ms, "$retry_after"]}]}
+        from_now = {"at": {"$add": [now_ms, length_ms]}, "claimed": {"$min": ["$claimed", now_ms]}}
+        await jobs.update_many({"_id": {"$in": [row["_id"] for row in rows]}, **which}, [{"$set": from_now}])
+        return len(rows)
 
     @once
     async def expire_jobs(

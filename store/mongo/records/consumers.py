@@ -18,6 +18,7 @@ from store.mongo.queue.append import append
 from store.mongo.queue.window import Numbered, advanced, ends, hold, let_go, let_in, numbered
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import Document, find_and_update
+from store.names import AHEAD_MS
 from store.refusals import check_append, check_start
 from store.values.consumers import (
     MAX_WINDOW,
@@ -104,7 +105,8 @@ class MongoConsumers(Core):
     async def lead_consumers(self, owner: str, *, lease_ms: int, now_ms: int, limit: int = 100) -> list[ConsumerRecord]:
         consumers, lease = self.collections.consumers, {"$set": {"leader": owner, "until": now_ms + lease_ms}}
         await consumers.update_many({"running": True, "leader": owner}, lease)
-        free = {"running": True, "leader": {"$ne": owner}, "until": {"$lte": now_ms}}
+        lapsed = [{"until": {"$lte": now_ms}}, {"until": {"$gt": now_ms + lease_ms + AHEAD_MS}}]
+        free = {"running": True, "leader": {"$ne": owner}, "$or": lapsed}
         for row in (
             await consumers.find(free, {"token": 1}).sort("until", 1).limit(limit).to_list(None) if limit else ()
         ):

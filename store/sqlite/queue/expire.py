@@ -33,13 +33,13 @@ _UNASKED: Final = (
 
 
 _CUT: Final = (
-    "UPDATE jobs SET lease = ?1 + lease - claimed, claimed = ?1 WHERE n IN"
-    f" (SELECT n FROM jobs WHERE state = {State.RUNNING} AND lease > ?2 AND claimed > ?2 LIMIT ?3)"
+    "UPDATE jobs SET lease = ?1 + min(lease - claimed, max(?3, ifnull(retry_after, 0))), claimed = min(claimed, ?1)"
+    f" WHERE n IN (SELECT n FROM jobs WHERE state = {State.RUNNING} AND lease > ?2"
+    " AND (claimed > ?2 OR retry_after IS NULL AND lease > ?2 + ?3) LIMIT ?4)"
 )
 
 
 def expire_locks(tx: Tx, now_ms: int, limit: int, owner: str | None) -> int:
-    tx.conn.execute(_CUT, (now_ms, now_ms + AHEAD_MS, limit))
     which, value = ("j.lease <= ?", now_ms) if owner is None else ("j.lock = ?", owner)
     sql = f"SELECT {COLUMNS} FROM jobs j WHERE j.state = {State.RUNNING} AND {which} ORDER BY j.lease LIMIT ?"
     lapsed = [Row(*row) for row in tx.conn.execute(sql, (value, limit))]
@@ -47,6 +47,11 @@ def expire_locks(tx: Tx, now_ms: int, limit: int, owner: str | None) -> int:
     _promote_due(tx, now_ms, limit)
     collect_full(tx, now_ms, limit)
     return len(lapsed)
+
+
+def cut_leases(tx: Tx, now_ms: int, longest_ms: int, limit: int) -> int:
+    tx.conn.execute(_CUT, (now_ms, now_ms + AHEAD_MS, longest_ms, limit))
+    return tx.conn.changes()
 
 
 def _promote_due(tx: Tx, now_ms: int, limit: int) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Final
 import apsw
 
 from store.errors import Conflict, NotFound
+from store.names import AHEAD_MS
 from store.refusals import check_append, check_start
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.writer import Tx
@@ -101,8 +102,9 @@ def end_consumer(tx: Tx, tenant: str, name: str, limit: int, now_ms: int, only_e
 def lead_consumers(tx: Tx, owner: str, lease_ms: int, now_ms: int, limit: int) -> list[ConsumerRecord]:
     tx.conn.execute(
         "UPDATE consumers SET leader = ?1, token = token + 1 WHERE (tenant, name) IN"
-        " (SELECT tenant, name FROM consumers WHERE running AND leader != ?1 AND until <= ?2 ORDER BY until LIMIT ?3)",
-        (owner, now_ms, limit),
+        " (SELECT tenant, name FROM consumers WHERE running AND leader != ?1"
+        " AND (until <= ?2 OR until > ?3) ORDER BY until LIMIT ?4)",
+        (owner, now_ms, now_ms + lease_ms + AHEAD_MS, limit),
     )
     tx.conn.execute("UPDATE consumers SET until = ? WHERE running AND leader = ?", (now_ms + lease_ms, owner))
     return [

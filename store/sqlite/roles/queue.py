@@ -92,6 +92,9 @@ class SqliteQueue(SqliteCore, JobQueue):
             await self._write(partial(families.carry_on, parents=parents, now_ms=now_ms), bulk=True)
         return expired
 
+    async def cut_leases(self, *, now_ms: int, longest_ms: int, limit: int = 1000) -> int:
+        return await self._write(lambda tx: expire.cut_leases(tx, now_ms, longest_ms, limit), bulk=True)
+
     async def expire_jobs(
         self,
         *,

@@ -18,6 +18,7 @@ from store.base import (
     WindowReport,
 )
 from store.errors import Conflict, InvalidValue, NotFound
+from store.names import AHEAD_MS
 from store.values.consumers import MAX_WINDOW
 from tests.support.jobs import JOBTYPE, LEASE_MS, OWNER, T0, TENANT, archive, claim, ids, job_id, new_job, new_jobs
 from tests.support.store_audit import check_counters
@@ -164,6 +165,16 @@ async def test_the_last_numbers_of_many_types_in_one_read(store: Store) -> None:
     jobtypes = ["other-numbered", "acme-plain", JOBTYPE, "acme-nobody"]
     assert await store.get_last_numbers(jobtypes) == [3, 0, 4, 0]
     assert await store.get_last_numbers([]) == []
+
+
+async def test_who_began_to_lead_while_the_clock_was_ahead_is_replaced(store: Store) -> None:
+    await store.set_consumer(CONSUMER)
+    ahead = T0 + 30 * 86_400_000
+    first = await lead(store, "a1", ahead)
+    assert await store.lead_consumers("b2", lease_ms=LEASE_MS, now_ms=ahead - AHEAD_MS) == [], "clocks may differ so"
+    second = await lead(store, "b2", T0)
+    assert second > first
+    assert await store.lead_consumers("a1", lease_ms=LEASE_MS, now_ms=T0) == []
 
 
 async def test_one_leads_and_who_was_replaced_changes_nothing(store: Store) -> None:

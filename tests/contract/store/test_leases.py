@@ -5,6 +5,7 @@ import pytest
 from store.base import JobState, Lease, Retry, Store
 from store.errors import InvalidValue
 from tests.support.jobs import (
+    JOBTYPE,
     LEASE_MS,
     OWNER,
     T0,
@@ -17,6 +18,8 @@ from tests.support.jobs import (
     new_jobs,
     outcome,
 )
+
+DAY_MS = 86_400_000
 
 
 async def state_of_job(store: Store, job_id: str, now_ms: int) -> JobState:
@@ -135,16 +138,47 @@ async def test_a_lease_that_was_taken_while_the_clock_was_ahead_lasts_as_long_as
     ahead = T0 + 3_600_000
     await store.add_jobs(new_jobs(1), now_ms=T0)
     held = await claim_one(store, now_ms=ahead)
-    assert await store.expire_locks(now_ms=T0) == 0
-    assert await state_of_job(store, held.id, T0 + LEASE_MS - 1) == JobState.RUNNING
-    assert await store.expire_locks(now_ms=T0 + LEASE_MS - 1) == 0, "it is not cut again and again"
+    assert await cut(store, T0) == 1
+    assert await cut(store, T0) == 0, "it is not cut again and again"
+    assert await store.expire_locks(now_ms=T0 + LEASE_MS - 1) == 0
     assert await store.expire_locks(now_ms=T0 + LEASE_MS) == 1
     assert ids(await claim(store, now_ms=T0 + LEASE_MS, owner="b2")) == [held.id]
 
 
-async def test_a_lease_of_a_clock_that_is_some_seconds_ahead_is_left_alone(store: Store) -> None:
+@pytest.mark.parametrize("claimed_ms", [T0, T0 + 29 * DAY_MS])
+async def test_a_lease_that_was_renewed_while_the_clock_was_ahead_ends_within_the_longest(
+    store: Store, claimed_ms: int
+) -> None:
     await store.add_jobs(new_jobs(1), now_ms=T0)
-    held = await claim_one(store, now_ms=T0 + 30_000)
-    assert await store.expire_locks(now_ms=T0) == 0
-    assert await store.expire_locks(now_ms=T0 + LEASE_MS) == 0
-    assert await state_of_job(store, held.id, T0 + 30_000 + LEASE_MS - 1) == JobState.RUNNING
+    held = await claim_one(store, now_ms=claimed_ms)
+    await store.renew_locks(OWNER, [Lease(held.id, held.token)], lease_ms=LEASE_MS, now_ms=T0 + 30 * DAY_MS)
+    assert await cut(store, T0) == 1
+    assert await cut(store, T0) == 0
+    assert await store.expire_locks(now_ms=T0 + DAY_MS - 1) == 0
+    assert await store.expire_locks(now_ms=T0 + DAY_MS) == 1
+
+
+async def test_a_long_lease_is_left_alone(store: Store) -> None:
+    """Whose clock was right, or some seconds ahead."""
+    await store.add_jobs([*new_jobs(2), new_job(2, retry_after_ms=300 * DAY_MS)], now_ms=T0)
+    taken = await store.claim_jobs(JOBTYPE, 3, owner=OWNER, lease_ms=DAY_MS, now_ms=T0 + 30_000)
+    assert len(taken) == 3
+    assert await cut(store, T0) == 0
+
+
+async def test_a_fixed_lease_of_a_clock_that_was_ahead_keeps_its_length(store: Store) -> None:
+    await store.add_jobs([new_job(1, retry_after_ms=300 * DAY_MS)], now_ms=T0)
+    await claim_one(store, now_ms=T0 + 30 * DAY_MS)
+    assert await cut(store, T0) == 1
+    assert await store.expire_locks(now_ms=T0 + 300 * DAY_MS - 1) == 0
+    assert await store.expire_locks(now_ms=T0 + 300 * DAY_MS) == 1
+
+
+async def test_leases_are_cut_in_steps(store: Store) -> None:
+    await store.add_jobs(new_jobs(3), now_ms=T0)
+    await claim(store, 3, now_ms=T0 + DAY_MS)
+    assert [await cut(store, T0, limit=2) for _ in range(3)] == [2, 1, 0]
+
+
+async def cut(store: Store, now_ms: int, limit: int = 1000) -> int:
+    return await store.cut_leases(now_ms=now_ms, longest_ms=DAY_MS, limit=limit)

@@ -54,6 +54,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "add_running_jobs": {"owner": OWNER, "jobs": [new_job(1)], "lease_ms": 1, "now_ms": T0},
     "add_ended_jobs": {"owner": OWNER, "jobs": [], "releases": [], "now_ms": T0},
     "expire_locks": {"now_ms": T0},
+    "cut_leases": {"now_ms": T0, "longest_ms": 1},
     "get_key_state": {"tenant": TENANT, "jobtype": JOBTYPE, "key": "ada", "limit": 1, "now_ms": T0},
     "expire_jobs": {"now_ms": T0, "done_before_ms": 0, "waiting_before_ms": 0},
     "create_job": {"job": new_job(1), "now_ms": T0},

@@ -51,7 +51,7 @@ MUTANTS: list[Mutant] = [
     ),
     consumers(
         "two lead at once",
-        "leader != ?1 AND until <= ?2 ORDER",
-        "leader != ?1 ORDER",
+        "(until <= ?2 OR until > ?3)",
+        "(until <= ?2 OR until < ?3)",
     ),
 ]
