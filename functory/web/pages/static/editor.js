@@ -66,7 +66,7 @@ export async function helpEditor(form) {
 
   // The folder and the version that the text is on now.
   function takeHidden(page) {
-    for (const name of ["tree", "version"]) {
+    for (const name of ["tree", "version", "version_of"]) {
       const field = page.querySelector(`form.handler input[name="${name}"]`);
       if (field && form.elements[name]) form.elements[name].value = field.value;
     }
