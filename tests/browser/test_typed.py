@@ -98,6 +98,74 @@ async def test_a_second_click_does_not_act_twice(browser: Browser, server: Daemo
         await told_once(page)
 
 
+async def test_who_stays_may_send_the_form_again(browser: Browser, server: DaemonProcess, tenant: Tenant) -> None:
+    await tenant.client.put_handler("up", "python", "return 1")
+    async with reader(browser, server.url, tenant.key) as first:
+        page = await first.context.new_page()  # one that may ask
+        answers = iter([False, False, True])
+
+        async def decide(dialog: Dialog) -> None:
+            await (dialog.accept() if next(answers) else dialog.dismiss())
+
+        page.on("dialog", decide)
+        await page.goto(f"{tenant.home}/type/up/edit")
+        await write_code(page, "return 2")
+        for _ in range(3):
+            async with page.expect_event("dialog"):
+                await page.get_by_role("button", name="Sign out").click(no_wait_after=True)
+        await expect(page).to_have_title(re.compile("Sign in"))
+
+
+async def test_who_saves_before_the_editor_has_come_is_not_asked_whether_to_leave(
+    browser: Browser, server: DaemonProcess, tenant: Tenant
+) -> None:
+    await tenant.client.put_handler("up", "python", "return 1")
+    async with reader(browser, server.url, tenant.key) as first:
+        page = await first.context.new_page()  # one in which a script may fail
+        asked: list[str] = []
+
+        async def stay(dialog: Dialog) -> None:
+            asked.append(dialog.type)
+            await dialog.dismiss()
+
+        page.on("dialog", stay)
+        await page.route(re.compile("codemirror"), lambda route: route.abort())
+        await page.goto(f"{tenant.home}/type/up/edit")
+        await page.locator("#body").fill("return 2")
+        async with page.expect_event("dialog"):
+            await page.get_by_role("link", name="Jobs", exact=True).click(no_wait_after=True)
+        await page.get_by_role("button", name="Save and activate").click()
+        await expect(page.get_by_role("status")).to_contain_text("Saved and activated")
+        assert asked == ["beforeunload"], "only by the link"
+
+
+async def test_what_was_typed_while_a_new_handler_was_saved_is_saved_by_the_next_click(
+    browser: Browser, server: DaemonProcess, tenant: Tenant
+) -> None:
+    async with reader(browser, server.url, tenant.key) as page:
+        begun, may_end = asyncio.Event(), asyncio.Event()
+
+        async def slowly(route: Route) -> None:
+            if route.request.method == "POST":
+                begun.set()
+                await may_end.wait()
+            await route.continue_()
+
+        await page.route(re.compile("/new$"), slowly)
+        await page.goto(f"{tenant.home}/new")
+        await page.get_by_label("Type: the name").fill("up")
+        await write_code(page, "return 1")
+        await page.get_by_role("button", name="Save and activate").click()
+        await begun.wait()
+        await write_code(page, "return 2")
+        may_end.set()
+        await expect(page.get_by_role("alert")).to_contain_text("Saved without what you changed meanwhile")
+        await expect(page.locator('input[name="version"]')).to_have_value("1")
+        await page.get_by_role("button", name="Save and activate").click()
+        await expect(page.get_by_role("status")).to_contain_text("Saved and activated")
+    assert (await tenant.client.get_handler("up")).version == 2
+
+
 async def told_once(page: Page) -> None:
     """What the action did: the address that stays has nothing of it."""
     await expect(page).not_to_have_url(re.compile("note"))

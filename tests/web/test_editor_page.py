@@ -124,12 +124,41 @@ async def test_a_new_handler_does_not_replace_one_that_is_there_without_a_word(s
         assert again.location.endswith("/type/up?note=saved")
 
 
+async def test_who_was_told_of_one_handler_does_not_replace_another(site: Site) -> None:
+    for name in ("up", "down"):
+        await site.call("PUT", f"/acme/handler/{name}?lang=python", data=b"return 1")
+    async with visitor(site, "acme") as acme:
+        new = {**await opened(acme, "/ui/t/acme/new"), "body": "return 2"}
+        told = form_of(await acme.post("/ui/t/acme/new", {**new, "type": "up"}))
+        tried = form_of(await acme.post("/ui/t/acme/new", {**told, "type": "down", "do": "try"}))
+        for form in (told, tried):
+            refused = await acme.post("/ui/t/acme/new", {**form, "type": "down"})
+            assert (refused.status, "The type down has a handler already" in refused.text) == (409, True)
+        saved = await acme.post("/ui/t/acme/new", form_of(refused))
+        assert saved.location.endswith("/type/down?note=saved")
+    assert (await site.get("/acme/handler/up")).json["version"] == 1
+
+
 async def test_settings_of_a_folder_that_were_saved_meanwhile_are_replaced_only_by_who_was_told(site: Site) -> None:
     await put(site, FILES)
     async with visitor(site, "acme") as acme:
         first, second = [await opened(acme, f"{EDIT}?file={name}") for name in ("a.py", "b.py")]
         assert (await acme.post(EDIT, {**first, "timeout_s": "7"})).location.endswith("note=saved")
         refused = await acme.post(EDIT, typed(second, "X = 2\n"))
+        assert (refused.status, "was saved since you opened version" in refused.text) == (409, True)
+        assert (await acme.post(EDIT, form_of(refused))).location.endswith("note=saved")
+
+
+@pytest.mark.parametrize("do", ["try", "save"])
+async def test_who_was_told_of_a_file_was_not_told_of_settings(site: Site, do: str) -> None:
+    await put(site, FILES)
+    async with visitor(site, "acme") as acme:
+        first, second = [await opened(acme, f"{EDIT}?file=a.py") for _ in range(2)]
+        saved = await acme.post(EDIT, {**typed(first, "X = 2\n"), "timeout_s": "7"})
+        assert saved.location.endswith("note=saved")
+        told = await acme.post(EDIT, {**typed(second, "X = 3\n"), "do": do})
+        assert (told.status, "A.py was saved since" in told.text) == (409, True)
+        refused = await acme.post(EDIT, form_of(told))
         assert (refused.status, "was saved since you opened version" in refused.text) == (409, True)
         assert (await acme.post(EDIT, form_of(refused))).location.endswith("note=saved")
 

@@ -110,6 +110,16 @@ async def test_what_cannot_be_made_now_is_tried_again() -> None:
         assert await heard(reader) == "back"
 
 
+async def test_a_page_that_cannot_be_made_by_a_mistake_of_ours_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with staged(LiveHub(0.0)) as (stage, session):
+        reader = await session.get(stage.url)
+        stage.texts.put_nowait(KeyError("nobody thought of it"))
+        async with asyncio.timeout(30):
+            assert "event: gone" not in await reader.text()
+    (record,) = [it for it in caplog.records if it.getMessage() == "live.failed"]
+    assert (record.__dict__["path"], "nobody thought of it" in str(record.exc_info)) == ("/live", True)
+
+
 @pytest.mark.parametrize("error", [Missing("purged"), NotFound("deleted")])
 async def test_who_looks_at_what_is_gone_is_told_and_the_stream_ends(error: Exception) -> None:
     async with staged(LiveHub(0.0)) as (stage, session):

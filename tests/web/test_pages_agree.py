@@ -1,11 +1,14 @@
 """Pages agree with one another, and with what is there: counts, links, and whether a tenant is suspended."""
 
+import asyncio
 import re
 from html import unescape
+from pathlib import Path
 
+from functory.web.http.settings import WebSettings
 from store.base import Code
-from tests.support.pages import visitor
-from tests.support.web import Site
+from tests.support.pages import next_part, visitor
+from tests.support.web import Site, open_site
 
 FAILED = re.compile(r'<td class="num(?: narrow)? bad">(\d+)</td>')
 
@@ -24,6 +27,18 @@ async def test_a_kind_of_error_is_told_also_when_its_example_is_gone(site: Site)
         assert (gone.status, "no longer stored" in gone.text, "no &lt;luck&gt;" in gone.text) == (404, True, True)
         for other in (link.replace(job_id, job_id[:-1] + "9"), link.partition("?")[0], link.replace("thumb", "a/b")):
             assert "no &lt;luck&gt;" not in (await acme.get(other)).text
+
+
+async def test_who_looks_at_the_example_of_an_error_is_told_when_it_is_purged(tmp_path: Path) -> None:
+    settings = WebSettings(port=0, shutdown_s=1.0, live_tick_s=0.01)
+    async with open_site(tmp_path, settings=settings) as site, visitor(site, "acme") as acme:
+        (job_id,) = await site.add("x")
+        await site.run(code=Code.FAILED, fingerprint="f", message="no luck")
+        address = f"{site.url}/ui/t/acme/job/{job_id}/~live?type=thumb&error=f"
+        async with acme.session.get(address) as answer, asyncio.timeout(30):
+            assert "no luck" in await next_part(answer)
+            await site.store.delete_jobs("acme", [job_id])
+            assert "event: gone\n" in await answer.text()
 
 
 async def test_what_failed_is_one_sum_wherever_it_is_called_so(site: Site) -> None:

@@ -127,6 +127,8 @@ async def _take(call: PageCall, type_name: str) -> Page | Go:
         file=form.get("file", ""),
         version=whole_number(form.get("version", "")),
     )
+    if draft.version and form.get("version_of", draft.type) != draft.type:
+        draft = draft._replace(version=0)  # of this one, none was seen
     stored = await _stored(call, type_name)
     tried: Stopped | None = None
     problem, line, column = "", 0, 0
@@ -134,9 +136,10 @@ async def _take(call: PageCall, type_name: str) -> Page | Go:
         check_type_name(type_name)
         draft, late = await _on_active(call, draft, stored)
         fields = _fields(draft)
-        late = late or (_unseen(draft, fields, stored) if form.get("do") == "save" else "")
+        if not late and form.get("do") == "save" and stored is not None:
+            late = _unseen(draft, fields, stored)
+            draft = draft._replace(version=stored.version) if late else draft
         if late:
-            draft = draft._replace(version=stored.version if stored else 0)
             return (await _page(call, draft, stored, problem=late))._replace(status=409)
         fields = await _with_text(call, draft, stored, fields)
         if form.get("do") == "save":
@@ -176,10 +179,10 @@ async def _on_active(call: PageCall, draft: Draft, stored: StoredHandler | None)
     )
 
 
-def _unseen(draft: Draft, fields: Mapping[str, Any], stored: StoredHandler | None) -> str:
+def _unseen(draft: Draft, fields: Mapping[str, Any], stored: StoredHandler) -> str:
     """What to say if this would replace a version that was saved since the page was opened. The files of a folder have
     been looked at; then these are the settings."""
-    if stored is None or draft.version is None or draft.version == stored.version:
+    if draft.version is None or draft.version == stored.version:
         return ""
     now = decode_handler(stored.data)
     is_same_text = bool(draft.tree) or (not now.tree and as_stored(draft.body, now.body) == now.body)

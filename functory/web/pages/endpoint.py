@@ -144,6 +144,8 @@ class _Visit:
         async def make() -> str:
             page = await self._route.call(call)
             assert isinstance(page, Page)
+            if page.status == 404:  # another page, about what is gone
+                raise Missing("what the page shows does not exist any more")
             values = {**frame(call), **page.values, "page_state": _page_state(call, page)}
             return await self._tools.assets.render(self._route.live, values)
 

@@ -175,6 +175,9 @@ class LiveHub:
                     break
                 except (FunctoryError, StoreError) as error:
                     log.info("live.skipped", extra={"path": view.address, "reason": str(error)})
+                except Exception:
+                    log.exception("live.failed", extra={"path": view.address})
+                    break
                 await asyncio.sleep(self._tick_s)
         finally:
             del self._feeds[view]

@@ -5,9 +5,12 @@ import { send } from "./steps.js";
 export async function helpEditor(form) {
   const area = form.querySelector("#body"), lang = form.querySelector("#lang");
   const press = (name) => form.querySelector(`button[value="${name}"]`)?.click();
-  let edits = 0, isSaved = false;
+  let edits = 0, isSaved = false, isSent = false;
+  addEventListener("submit", (event) => { isSent = event.target === form && !event.defaultPrevented; });
   addEventListener("beforeunload", (event) => {
-    if (!isSaved && form.querySelector('button[value="save"]') && [...form.elements].some(isChanged)) event.preventDefault();
+    const isLost = !isSaved && !isSent && form.querySelector('button[value="save"]') && [...form.elements].some(isChanged);
+    isSent = false; // the browser sends the form itself only while there is no editor, and this is asked at once
+    if (isLost) event.preventDefault();
   });
   form.addEventListener("keydown", (event) => { // in the code, the editor has them
     const name = event.ctrlKey || event.metaKey ? { Enter: "try", s: "save" }[event.key] : "";
@@ -37,7 +40,7 @@ export async function helpEditor(form) {
       const page = new DOMParser().parseFromString(answer.html || "", "text/html");
       if (started !== edits) {
         complain(changedMeanwhile(isTry, Boolean(answer.location)));
-        if (answer.location) takeHidden(await freshPage());
+        if (answer.location) takeHidden(await freshPage(`${new URL(answer.location, location).pathname}/edit`));
       }
       else if (answer.location) { isSaved = true; location.assign(answer.location); }
       else if (page.getElementById("outcome")) show(page);
@@ -53,20 +56,20 @@ export async function helpEditor(form) {
 
   // Who has signed in again, perhaps in another tab, has a new session, and the page's token is of the old one.
   async function renewToken() {
-    const page = await freshPage();
+    const page = await freshPage(location.href);
     const token = page.querySelector('form.handler input[name="token"]')?.value;
     if (!token || token === form.elements.token.value) return false;
     for (const field of document.querySelectorAll('input[name="token"]')) field.value = token;
     return true;
   }
 
-  async function freshPage() {
-    return new DOMParser().parseFromString(await (await fetch(location.href)).text(), "text/html");
+  async function freshPage(address) {
+    return new DOMParser().parseFromString(await (await fetch(address)).text(), "text/html");
   }
 
   // The folder and the version that the text is on now.
   function takeHidden(page) {
-    for (const name of ["tree", "version"]) {
+    for (const name of ["tree", "version", "version_of"]) {
       const field = page.querySelector(`form.handler input[name="${name}"]`);
       if (field && form.elements[name]) form.elements[name].value = field.value;
     }

@@ -1,14 +1,18 @@
 // Forms that a browser sends itself: each once, and the theme without leaving the page.
 
 const sent = new Set();
+const FORGET_MS = 5000;
 
 export function helpForms() {
   addEventListener("submit", (event) => { // after the form's own listeners, which may have dealt with it
     const form = event.target;
     if (event.defaultPrevented || form.method !== "post") return;
     if (form.matches('[action="/ui/theme"]')) { event.preventDefault(); return changeTheme(form, event.submitter); }
-    if (sent.has(form)) event.preventDefault(); // a slow service would do it twice
+    if (sent.has(form)) return event.preventDefault(); // a slow service would do it twice
     sent.add(form);
+    setTimeout(() => sent.delete(form), FORGET_MS); // the browser may have been told to stop
+    // After all other listeners: who is asked whether to leave may stay, and is asked again the next time.
+    addEventListener("beforeunload", (leave) => { if (leave.defaultPrevented) sent.delete(form); }, { once: true });
   });
   addEventListener("pageshow", () => sent.clear());
 }
