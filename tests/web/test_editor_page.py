@@ -131,10 +131,10 @@ async def test_who_was_told_of_one_handler_does_not_replace_another(site: Site) 
         new = {**await opened(acme, "/ui/t/acme/new"), "body": "return 2"}
         told = form_of(await acme.post("/ui/t/acme/new", {**new, "type": "up"}))
         tried = form_of(await acme.post("/ui/t/acme/new", {**told, "type": "down", "do": "try"}))
-        for form in (told, tried):
-            refused = await acme.post("/ui/t/acme/new", {**form, "type": "down"})
+        answers = [await acme.post("/ui/t/acme/new", {**form, "type": "down"}) for form in (told, tried)]
+        for refused in answers:
             assert (refused.status, "The type down has a handler already" in refused.text) == (409, True)
-        saved = await acme.post("/ui/t/acme/new", form_of(refused))
+        saved = await acme.post("/ui/t/acme/new", form_of(answers[-1]))
         assert saved.location.endswith("/type/down?note=saved")
     assert (await site.get("/acme/handler/up")).json["version"] == 1
 
