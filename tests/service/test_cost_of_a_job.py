@@ -1,4 +1,5 @@
-"""What one job costs, in counts that no machine changes: syncs, transactions, statements, turns of the event loop.
+"""What one job costs, in counts that no machine changes: syncs, transactions, statements and their compilations,
+turns of the event loop.
 
 Whoever adds one sees it here. The figures are those of jobs that come one by one and go the straight way.
 """
@@ -34,8 +35,13 @@ async def counts(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Counter[str]]
         counted["transactions" if sql.startswith("BEGIN IMMEDIATE") else "statements"] += 1
         return True
 
+    def count_compiled(action: int, *_: Any) -> int:
+        counted["compiled"] += action != apsw.SQLITE_READ
+        return apsw.SQLITE_OK
+
     def trace(connection: apsw.Connection) -> None:
         connection.exec_trace = count_statement
+        connection.authorizer = count_compiled
 
     fdatasync = os.fdatasync
 
@@ -83,6 +89,7 @@ async def test_a_single_job_on_the_straight_way(tmp_path: Path, counts: Counter[
     assert cost["journal syncs"] == 1
     assert cost["transactions"] <= 1 + NOISE
     assert cost["statements"] <= 10 + NOISE
+    assert cost.get("compiled", 0) <= 1, "0 and whatever upkeep does for the first time"
     assert cost["turns"] <= 14
 
 
@@ -93,6 +100,7 @@ async def test_a_single_job_on_the_long_way(tmp_path: Path, counts: Counter[str]
     assert cost["journal syncs"] == 1
     assert cost["transactions"] <= 3 + NOISE
     assert cost["statements"] <= 31 + NOISE
+    assert cost.get("compiled", 0) <= 1, "0 and whatever upkeep does for the first time"
     assert cost["turns"] <= 28
 
 
@@ -109,4 +117,5 @@ async def test_a_worker_that_reports_a_job_and_takes_the_next(tmp_path: Path, co
         cost = {name: count / JOBS for name, count in counts.items()}
     assert cost["transactions"] <= 1.7, "1 unless the machine is slow; a report and a take one after the other are 2"
     assert cost["statements"] <= 15 + NOISE
+    assert cost.get("compiled", 0) <= 1, "0 and whatever upkeep does for the first time"
     assert cost["turns"] <= 9

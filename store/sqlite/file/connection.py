@@ -91,6 +91,8 @@ def connect_reader(path: Path) -> apsw.Connection:
 def _connect(path: Path, flags: int) -> apsw.Connection:
     conn = apsw.Connection(str(path), flags=flags, statementcachesize=200)
     conn.set_busy_timeout(BUSY_TIMEOUT_MS)
+    # A plan for any value: otherwise whatever may fit a partial index is compiled anew each time a value is bound.
+    conn.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     conn.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     return conn
 
