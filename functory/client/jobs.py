@@ -1,8 +1,11 @@
 """The calls about jobs: their life, results and figures, and what a tenant sets for all of them."""
 
+import asyncio
 from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
+from math import inf
+from typing import Final
 
 import msgspec
 from aiohttp import ClientError as TransportError
@@ -13,6 +16,10 @@ from functory.client.transport import Answer, Transport, failed, problem
 from functory.errors import ServerUnreachable
 from functory.wire import admin, jobs, secrets
 from functory.wire.scoreboard import BucketList, FailureList, Scoreboard
+
+_MOST_AT_ONCE: Final = 1000
+_LOOK_S: Final = 30.0
+"""Of jobs that are waited for together: so many, and so long in one request."""
 
 
 class JobCalls(Transport):
@@ -43,6 +50,26 @@ class JobCalls(Transport):
     async def get_job(self, job_id: str, *, wait_s: float = 0.0) -> jobs.Job:
         """With `wait_s`, returns as soon as the job has ended, or when the time is up."""
         return await self._call("GET", self._path("job", job_id), jobs.Job, query={"wait_s": wait_s} if wait_s else {})
+
+    async def wait_for_jobs(
+        self, job_ids: Sequence[str], *, timeout_s: float | None = None
+    ) -> dict[str, jobs.Job | None]:
+        """All of them, once they have ended, or as they are when the time is up; None for one that is not there. What
+        has more than 256 KiB of payload, result and log comes without these: see `get_result`."""
+        now_s = asyncio.get_running_loop().time
+        deadline_s = inf if timeout_s is None else now_s() + timeout_s
+        found: dict[str, jobs.Job | None] = dict.fromkeys(job_ids)
+        open_ids = list(found)
+        while open_ids:
+            left_s = deadline_s - now_s()
+            body = {"ids": open_ids[:_MOST_AT_ONCE], "wait_s": min(max(left_s, 0.0), _LOOK_S)}
+            answer = await self._call("POST", self._path("jobs", "wait"), jobs.EndedJobs, body=body)
+            found.update({job.id: job for job in answer.jobs})
+            over = {*answer.gone, *(job.id for job in answer.jobs if left_s <= 0 or job.state == "archived")}
+            if left_s <= 0 and not over:
+                break
+            open_ids = [job_id for job_id in open_ids if job_id not in over]
+        return found
 
     async def get_result(self, job_id: str) -> bytes:
         """The whole result as it is, up to 16 MB."""

@@ -21,6 +21,7 @@ from functory.web.api import (
     meta,
     results,
     secrets,
+    waiting,
     workers,
 )
 from functory.web.api.docs_page import build_docs
@@ -37,7 +38,21 @@ from functory.web.pages.mount import mount_pages
 
 ROUTES: Final[Sequence[Route]] = [
     route
-    for module in (add, jobs, workers, logs, legacy, handlers, results, control, consumers, secrets, admin, meta)
+    for module in (
+        add,
+        jobs,
+        waiting,
+        workers,
+        logs,
+        legacy,
+        handlers,
+        results,
+        control,
+        consumers,
+        secrets,
+        admin,
+        meta,
+    )
     for route in module.routes.all
 ]
 """Routes in the order in which aiohttp tries them."""

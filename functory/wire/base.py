@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Meta, Struct, field
 
 from functory.errors import InvalidInput
-from vocabulary.names import TENANT, TYPE
+from vocabulary.names import JOB_ID, TENANT, TYPE
 from vocabulary.time_text import MAX_TIME_MS
 
 NOT_BEFORE_A_NEWLINE: Final = r"(?!\n)"
@@ -27,6 +27,7 @@ DelaySeconds = Annotated[float, Meta(ge=0, le=MAX_DELAY_S)]
 Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 Version = Annotated[int, Meta(ge=1, le=1 << 31)]
 Label = Annotated[str, Meta(min_length=1, max_length=255, pattern=whole(r"[^\x00-\x1f\x7f]+"))]
+JobId = Annotated[str, Meta(pattern=whole(JOB_ID))]
 TypeName = Annotated[str, Meta(pattern=whole(TYPE))]
 TenantName = Annotated[str, Meta(pattern=whole(TENANT))]
 Limit = Annotated[int, Meta(ge=1, le=1000)]

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 
-from functory.wire.base import Answer, DelaySeconds, Encoding, Label, Limit, Request, TimeMs, TypeName, whole
+from functory.wire.base import Answer, DelaySeconds, Encoding, JobId, Label, Limit, Request, TimeMs, TypeName, whole
 
 Priority = Literal[0, 500, 1000]
 CodeName = Literal["ok", "failed", "abandoned", "cancelled"]
@@ -75,6 +75,13 @@ class CreateBody(Request):
 
 
 class JobQuery(Request):
+    wait_s: Annotated[float, Meta(ge=0, le=60)] = 0.0
+
+
+class WaitBody(Request):
+    """Which jobs, and how long to wait until all of them have ended."""
+
+    ids: Annotated[list[JobId], Meta(min_length=1, max_length=1000)]
     wait_s: Annotated[float, Meta(ge=0, le=60)] = 0.0
 
 
@@ -156,6 +163,15 @@ class Added(Answer):
     count: int
     ids: list[str] | UnsetType = UNSET
     jobs: list[Job] | UnsetType = UNSET
+
+
+class EndedJobs(Answer):
+    """`jobs` as they are now, in the order of the ids; `gone` are not there: deleted, not kept, or never were. `left`
+    did not fit, or are not known yet: ask again for these."""
+
+    jobs: list[Job]
+    gone: list[str]
+    left: list[str]
 
 
 class Page(Answer):

@@ -4,11 +4,10 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 
-from functory.wire.base import MAX_DELAY_S, Answer, DelaySeconds, Encoding, Request, TypeName, whole
+from functory.wire.base import MAX_DELAY_S, Answer, DelaySeconds, Encoding, JobId, Request, TypeName, whole
 from functory.wire.jobs import TypePattern
-from vocabulary.names import JOB_ID, TYPE
+from vocabulary.names import TYPE
 
-JobId = Annotated[str, Meta(pattern=whole(JOB_ID))]
 Token = Annotated[int, Meta(ge=0, le=1 << 53)]
 Word = Annotated[str, Meta(max_length=100, pattern=whole("[ -~]*"))]
 LeaseSeconds = Annotated[float, Meta(ge=1, le=86_400)]

@@ -48,11 +48,14 @@ async def _ingest(site: Site) -> None:
 
 async def test_the_python_example_works(site: Site) -> None:
     assert "http://127.0.0.1:8484" in SAMPLE
-    assert "wait_s=30" in SAMPLE
-    sample = SAMPLE.replace("http://127.0.0.1:8484", site.url).replace("wait_s=30", "wait_s=0.1")  # nothing runs here
-    body = textwrap.indent(sample + "\nreturn added, job", "    ")
+    sample = SAMPLE.replace("http://127.0.0.1:8484", site.url)
+    for wait in ("wait_s=30", "timeout_s=60"):
+        assert wait in SAMPLE
+        sample = sample.replace(wait, f"{wait.split('=')[0]}=0.1")  # nothing runs here
+    body = textwrap.indent(sample + "\nreturn added, job, results", "    ")
     names: dict[str, Any] = {}
     exec(f"async def example(key):\n{body}", names)  # noqa: S102 (our own page)
-    added, job = await names["example"](site.keys["acme"])
+    added, job, results = await names["example"](site.keys["acme"])
     assert added.count == 2
+    assert results == [None, None]
     assert job.id == added.ids[0]

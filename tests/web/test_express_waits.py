@@ -10,7 +10,7 @@ import pytest
 
 from functory.operations.jobs import wait_for_job
 from functory.operations.keys import create_key
-from functory.web.api import add
+from functory.web.api import waiting
 from functory.web.http import outflow
 from functory.web.http.outflow import Outflow
 from functory.web.http.settings import WebSettings
@@ -140,7 +140,7 @@ async def test_nobody_waits_for_a_job_for_a_client_that_has_gone(
         given_up.set()
         return found
 
-    monkeypatch.setattr(add, "wait_for_job", spy)
+    monkeypatch.setattr(waiting, "wait_for_job", spy)
     _, writer = await asyncio.open_connection("127.0.0.1", site.listener.port)
     writer.write(request_of("plain", site, "r1").replace(ADD.encode(), (ADD + query).encode()))
     await site.waiters.waiting.wait()

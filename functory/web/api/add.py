@@ -8,18 +8,17 @@ import asyncio
 import hashlib
 import re
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Final, NamedTuple
 
 import msgspec
 from aiohttp import web
 
-from functory.errors import FunctoryError, InvalidInput, Missing
+from functory.errors import FunctoryError, InvalidInput, NotReadyYet
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations import create
 from functory.operations.create import TypedSubmission
 from functory.operations.idempotency import Fingerprint
-from functory.operations.jobs import Queued, wait_for_job
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.submit import (
@@ -30,7 +29,6 @@ from functory.operations.submit import (
     submit_once,
     until_stored,
 )
-from functory.web.api.large_job import kept_bytes
 from functory.web.api.rendering import show_job, show_not_kept
 from functory.web.api.submission import (
     SPLIT_BYTES,
@@ -46,6 +44,7 @@ from functory.web.api.submission import (
     to_submission,
     unsaid,
 )
+from functory.web.api.waiting import ended_jobs, size_of
 from functory.web.http.answers import json_bytes
 from functory.web.http.endpoint import Call, Web
 from functory.web.http.outflow import LARGE_BYTES as LARGE_ANSWER_BYTES
@@ -161,23 +160,18 @@ async def describe_added(web_: Web, added: Waited, *, with_ids: bool = True, is_
 
 
 async def _wait_for_all(service: Service, added: Waited, is_heard: Callable[[], bool]) -> list[Job]:
-    """One after the other, and with what they left only as long as that is little: a hundred large results are nobody's
-    answer. Those that end meanwhile and are not kept are there when their turn comes."""
-    now_s, tenant = asyncio.get_running_loop().time, added.who.tenant
-    deadline_s, left_bytes = now_s() + added.wait_s, LARGE_ANSWER_BYTES
+    """With what they left only as long as that is little: a hundred large results are nobody's answer."""
     jobs: list[Job] = []
-    with service.straight.awaiting(tenant, added.ids):
-        for job_id in added.ids:
-            left_s = max(deadline_s - now_s(), 0.0)
-            try:
-                job = await wait_for_job(
-                    service, tenant, job_id, left_s, max_bytes=LARGE_ANSWER_BYTES, is_heard=is_heard
-                )
-            except Missing:
+    left_bytes = LARGE_ANSWER_BYTES
+    async with aclosing(ended_jobs(service, added.who.tenant, added.ids, added.wait_s, is_heard)) as ended:
+        async for job_id, found in ended:
+            if isinstance(found, NotReadyYet):
+                raise found
+            if found is None:
                 jobs.append(show_not_kept(job_id, added.type_name))
                 continue
-            left_bytes -= 0 if isinstance(job, Queued) else kept_bytes(job)
-            jobs.append(show_job(job, whole=left_bytes >= 0))
+            left_bytes -= size_of(found)
+            jobs.append(show_job(found, whole=left_bytes >= 0))
     return jobs
 
 
