@@ -19,10 +19,10 @@ from functory.intake.admission import Admission
 from functory.operations.keys import create_key
 from functory.operations.service import Service
 from functory.operations.tenants import create_tenant
+from functory.tenant_limits import TenantLimits
 from functory.web.app import make_app
 from functory.web.http.settings import WebSettings
 from functory.web.listener import Listener
-from functory.wire.admin import TenantLimits
 from journal import Journal
 from store.url import open_store
 from tests.support.fake_daemon import LineIntake, PaperControl, PaperTrials, StoredHandlers, ToldWaiters

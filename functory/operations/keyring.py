@@ -18,8 +18,7 @@ from functory.operations.keys import hash_secret
 from functory.operations.principal import OPERATOR, Principal
 from functory.operations.service import Service
 from functory.operations.verified_keys import VerifiedKey
-from functory.wire.admin import TenantLimits
-from functory.wire.tenant_limits import limits_of
+from functory.tenant_limits import TenantLimits, limits_from
 from store.base import ApiKey
 from store.errors import StoreUnavailable
 
@@ -138,8 +137,7 @@ async def principal_of(service: Service, name: str, key_id: str, scopes: frozens
     if tenant is None or tenant.deleting:
         return None
     await service.control.meet_tenant(name, tenant.created_ms)  # before it can bring a job
-    limits = limits_of(tenant, service.settings.default_limits)
-    return Principal(key_id, name, scopes, limits, tenant.suspended, tenant.created_ms)
+    return Principal(key_id, name, scopes, limits_from(tenant.limits), tenant.suspended, tenant.created_ms)
 
 
 def _digest(text: str) -> bytes:

@@ -26,7 +26,6 @@ from functory.operations.protocols import (
 )
 from functory.operations.recent_consumers import RecentConsumers
 from functory.operations.verified_keys import VerifiedKeys
-from functory.wire.admin import TenantLimits
 from handlers.folders.limits import FolderLimits
 from journal import Journal
 from runner.targets import Targets
@@ -47,7 +46,6 @@ class OperationSettings:
     """What handlers may list in `hosts`."""
     folders: FolderLimits = field(default_factory=FolderLimits)
     """How much of a folder is taken as a handler."""
-    default_limits: TenantLimits = field(default_factory=TenantLimits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from functory.operations.keys import create_key
 from functory.operations.principal import Principal
 from functory.operations.submit import submit_lines
 from functory.operations.tenants import create_tenant, delete_tenant
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from functory.workers.values import Order, Worker
 from runner.context import ProcessContext
 from store.base import NewJob, Tenant

@@ -19,11 +19,11 @@ from functory.operations.keys import create_key
 from functory.operations.protocols import NoPackages, PackageShelf
 from functory.operations.service import OperationSettings, Service
 from functory.operations.tenants import create_tenant
+from functory.tenant_limits import TenantLimits
 from functory.vault.vault import KeyPlace, Vault
 from functory.web.app import make_app
 from functory.web.http.settings import WebSettings
 from functory.web.listener import Listener
-from functory.wire.admin import TenantLimits
 from functory.workers.claims import ClaimDefaults, Claims
 from functory.workers.values import OWNER
 from functory.workers.worker_queue import WorkerQueue

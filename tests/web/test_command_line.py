@@ -16,8 +16,8 @@ from functory.cli.answers import moment
 from functory.cli.main import main
 from functory.cli.table import render_table
 from functory.cli.work import lease
+from functory.tenant_limits import TenantLimits
 from functory.web.app import ROUTES
-from functory.wire.admin import TenantLimits
 from functory.wire.scopes import LIMITS, Scope
 from store.base import Code, Outcome, Retry
 from tests.support.terminal import Terminal, given_input
