@@ -12,11 +12,6 @@ from functory.operations.protocols import (
     Control,
     HandlersInForce,
     Intake,
-    NoConsumers,
-    NoPackages,
-    NoStraight,
-    NoVault,
-    NoWorkers,
     PackageShelf,
     SecretVault,
     Straight,
@@ -59,11 +54,11 @@ class Service:
     trial_runs: TrialRuns
     control: Control
     now_ms: Callable[[], int]
-    straight: Straight = field(default_factory=NoStraight)
-    workers: WorkerQueue = field(default_factory=NoWorkers)
-    consumers: Consumers = field(default_factory=NoConsumers)
-    vault: SecretVault = field(default_factory=NoVault)
-    packages: PackageShelf = field(default_factory=NoPackages)
+    straight: Straight
+    workers: WorkerQueue
+    consumers: Consumers
+    vault: SecretVault
+    packages: PackageShelf
     settings: OperationSettings = field(default_factory=OperationSettings)
     accepted: AcceptedBatches = field(default_factory=AcceptedBatches)
     verified_keys: VerifiedKeys = field(default_factory=VerifiedKeys)
