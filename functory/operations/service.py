@@ -29,12 +29,8 @@ from store.base import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationSettings:
-    idempotency_life_s: float = 86_400.0
-    """How long a repeated request with the same idempotency key is recognised."""
     flush_timeout_s: float = 2.0
     """How long a look at a job waits for the journal's lines to reach the store."""
-    max_option_sets: int = 1000
-    """Different sets of options in one body. Each becomes a batch in the journal."""
     max_created: int = 1000
     """Jobs with a unique name or a parent in one body. They hold the store's writer for as long as they take."""
     targets: Targets = field(default_factory=Targets)
