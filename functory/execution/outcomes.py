@@ -113,7 +113,7 @@ def release_of(
     now_ms: int,
     roll: float,
     asked_ms: int | None,
-    carried: bytes | None = None,
+    carried: bytes | None,
 ) -> Release:
     """The rule for one job. asked_ms is how long the handler wants to wait before the next attempt, and carried is the
     payload that it wants to have then, or in the next round."""
