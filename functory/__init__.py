@@ -21,8 +21,8 @@ supervision/   processes, the service manager, the watchdog
 transfer/      backup, restore, migrate
 hostile/       what one tenant can do to the others, tried on a private daemon
 
-config.py has the settings, setting_values.py how their values are written, errors.py the errors, statuses.py their
-status and exit codes, logs.py logging.
+config.py has the settings, setting_values.py how their values are written, tenant_limits.py the limits of a tenant,
+errors.py the errors, statuses.py their status and exit codes, logs.py logging.
 """
 
 __version__ = "0.1.0"

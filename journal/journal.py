@@ -190,7 +190,7 @@ class Journal:
         return ids
 
     def begin_write(
-        self, jobtype: str, lines: Sequence[str] | Sequence[bytes], attributes: Mapping[str, str] = NO_ATTRIBUTES
+        self, jobtype: str, lines: Sequence[str] | Sequence[bytes], attributes: Mapping[str, str]
     ) -> "tuple[list[str], asyncio.Future[None]]":
         """The first half of `write`: ids, and a future for the second. No reader sees a line before this returns."""
         self._require_open()

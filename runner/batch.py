@@ -30,7 +30,6 @@ _PRINTS_THROUGH_MS: Final = 20.0
 """A job that runs for longer prints past its reply, at once (handlers/bootstraps). Of several whose replies are read
 together, what was read is one such job's."""
 _TEXT_BYTES: Final = 10_000
-_DROPPED: Final = b"[%d bytes before this were dropped]\n"
 
 PROGRESS_FREE: Final = 100
 PROGRESS_PER_S: Final = 20
@@ -85,13 +84,12 @@ class Batch:
         self._asked = False  # it was told to stop: a job ran out of time, or was cancelled
         self._is_cancelled = False  # that was the reason
         self._last_words = ""  # of a job that was asked to stop
+        self._last_dropped = 0  # of the log that came with them
         self._hook_error = ""
         self._before_ms = 0.0  # each job's share of beforeEach
         self._after_ms = 0.0  # and of afterEach
-        self._said: dict[str, tuple[bytes, int]] = {}  # log of jobs that printed past their replies, too; bytes dropped
         self._held: list[Stopped] = []  # outcomes that wait for afterEach
         self._held_bytes = 0
-        self._dropped: dict[str, int] = {}  # of their logs, and of the last words of one that was asked to stop
 
     def begin(self, now: float) -> None:
         """Its handler is ready only now: the time before this is no job's, but for what the first of them claim."""
@@ -270,20 +268,20 @@ class Batch:
         if was_killed:
             told = (outcome.OOM_KILLED + detail.result)[: self._limits.result_bytes]
             code, detail = outcome.NO_MEMORY, detail._replace(result=told)
-        if self._log.total_bytes:
-            self._said[job_id] = detail.log, detail.log_dropped
+        log, dropped = self._end_of_log(detail.log, detail.log_dropped)
         leaves_nothing = outcome.leaves_nothing(code)
         return Stopped(
             job_id,
             outcome.name_of(code),
             code,
             detail.result,
-            self._end_of_log(job_id, detail.log, detail.log_dropped),
+            log,
             duration_ms,
             () if leaves_nothing else detail.new_jobs,
             self._level,
             detail.retry_after_ms,
             None if leaves_nothing else detail.carried,
+            dropped,
         )
 
     def _killed_for_memory(self, codes: Sequence[int], durations_ms: Sequence[float]) -> int | None:
@@ -317,13 +315,10 @@ class Batch:
             raise ProtocolError(new_jobs.too_much)
         return detail
 
-    def _end_of_log(self, job_id: str, log: bytes, dropped: int) -> bytes:
+    def _end_of_log(self, log: bytes, dropped: int) -> tuple[bytes, int]:
+        """What is kept of it, and how many bytes are dropped by then."""
         keep = self._limits.log_bytes
-        dropped += max(len(log) - keep, 0)
-        if not dropped:
-            return log
-        self._dropped[job_id] = dropped
-        return _DROPPED % dropped + log[-keep:]
+        return log[-keep:], dropped + max(len(log) - keep, 0)
 
     def _take_last_words(self, reply: Reply) -> None:
         """A job that was asked to stop may say where it was: its log and text are kept, its code is not."""
@@ -331,7 +326,7 @@ class Batch:
             detail = self._detail(reply.body)
             self._last_words = _text(detail.result).removesuffix(self._timed_out).strip()
             self._log.feed(detail.log)
-            self._dropped[self.jobs[self.reported].id] = detail.log_dropped
+            self._last_dropped = detail.log_dropped
         self.over = True
 
     @property
@@ -356,41 +351,39 @@ class Batch:
         if self._held_bytes <= self._limits.reply_bytes:
             return stopped
         self._held_bytes -= outcome.size_bytes(stopped)
-        self._dropped.pop(stopped.id, None)
         limit = f"{self._limits.reply_bytes >> 20} MB"
         return outcome.too_big(
             stopped, f"the jobs of a batch with afterEach left more than {limit} together: lower max_batch"
-        )._replace(log=b"")
+        )._replace(log=b"", log_dropped=0)
 
     def _with_raw_log(self, stopped: Stopped) -> Stopped:
         """With what was printed past the replies."""
         printed = self._log.take()
-        said, dropped = self._said.get(stopped.id, (b"", 0))
-        self._said.clear()
-        log = self._end_of_log(stopped.id, said + printed.log, dropped + printed.dropped)
+        log, dropped = self._end_of_log(stopped.log + printed.log, stopped.log_dropped + printed.dropped)
+        stopped = stopped._replace(log=log, log_dropped=dropped)
         if outcome.leaves_nothing(stopped.exitcode):
-            return stopped._replace(log=log)
+            return stopped
         new_jobs = NewJobs(self._limits)
         new_jobs.add_all(stopped.new_jobs + printed.new_jobs)
         if too_much := printed.too_much or new_jobs.too_much:
-            return outcome.too_big(stopped, too_much)._replace(log=log)
-        return stopped._replace(log=log, new_jobs=new_jobs.taken())
+            return outcome.too_big(stopped, too_much)
+        return stopped._replace(new_jobs=new_jobs.taken())
 
     def _errors(self, exitcode: int, text: str, now: float) -> list[Stopped]:
         """An error of the whole batch; its time is divided among its jobs."""
         share_ms = (now - self._started_at) * 1000 / len(self.jobs)
-        logs = {one.id: one.log for one in self._held}  # with what afterEach printed, if that came with a reply
-        return [self._error(job, exitcode, text, share_ms, logs.get(job.id, b"")) for job in self.jobs]
+        logs = {one.id: (one.log, one.log_dropped) for one in self._held}  # with what afterEach printed in a reply
+        return [self._error(job, exitcode, text, share_ms, *logs.get(job.id, ())) for job in self.jobs]
 
-    def _error(self, job: BatchJob, exitcode: int, text: str, duration_ms: float, said: bytes = b"") -> Stopped:
+    def _error(
+        self, job: BatchJob, exitcode: int, text: str, duration_ms: float, said: bytes = b"", said_dropped: int = 0
+    ) -> Stopped:
         """said is the log that it had when it stopped."""
-        printed = self._log.take()
-        dropped = self._dropped.get(job.id, 0)
-        if dropped:
-            said = said.removeprefix(_DROPPED % dropped)
-        log = self._end_of_log(job.id, said + printed.log, dropped + printed.dropped)
+        printed, last_dropped, self._last_dropped = self._log.take(), self._last_dropped, 0
+        log, dropped = self._end_of_log(said + printed.log, said_dropped + last_dropped + printed.dropped)
         result = text.encode("utf-8", "replace")
-        return Stopped(job.id, outcome.name_of(exitcode), exitcode, result, log, duration_ms, (), self._level)
+        name = outcome.name_of(exitcode)
+        return Stopped(job.id, name, exitcode, result, log, duration_ms, (), self._level, log_dropped=dropped)
 
 
 def _text(body: bytes) -> str:

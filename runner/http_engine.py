@@ -36,6 +36,7 @@ from runner.status_lines import Line, is_one_status_line, parse_answer
 from runner.targets import UNREACHABLE, check_address
 from vocabulary.names import tenant_of, type_of
 
+_MAX_CONNECTIONS: Final = 100
 _MAX_REDIRECTS: Final = 5
 _REPEATING: Final = frozenset({301, 302, 307, 308})
 _TOO_MANY: Final = 429
@@ -91,11 +92,10 @@ def _spelled(host: str) -> str:
 class HttpEngine:
     """`close` is idempotent. The resolver knows what the operator allows."""
 
-    def __init__(self, limits: ContextLimits, *, flow: Flow, resolver: Resolver, max_connections: int = 100) -> None:
+    def __init__(self, limits: ContextLimits, *, flow: Flow, resolver: Resolver) -> None:
         self._limits = limits
         self._flow = flow
         self._resolver = resolver
-        self._max_connections = max_connections
         self._session: aiohttp.ClientSession | None = None
 
     async def run(self, jobtype: str, handler: Handler, jobs: Sequence[BatchJob], on_stopped: OnStopped) -> None:
@@ -204,7 +204,7 @@ class HttpEngine:
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             connector = aiohttp.TCPConnector(
-                limit=self._max_connections,
+                limit=_MAX_CONNECTIONS,
                 resolver=_CheckedResolver(self._resolver),
                 use_dns_cache=False,
                 socket_factory=self._make_socket,

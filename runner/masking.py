@@ -23,8 +23,6 @@ from runner.secret_forms import forms_of
 from runner.wrapped_text import LONGEST_BREAK, SHORTEST_LINE, blocks_in
 
 MASK: Final = b"***"
-_DROPPED: Final = b" bytes before this were dropped]\n"
-_MOST_NOTE: Final = 32
 _AT_ONCE_BYTES: Final = 16 * 1024
 """So much is searched on the event loop; what is bigger, beside it."""
 
@@ -71,7 +69,7 @@ class Masker:
         hide_result = self.hide_cut if stopped.exitcode >= outcome.BROKEN else self.hide
         masked = stopped._replace(
             result=hide_result(stopped.result),
-            log=self._hide_in_log(stopped.log) if stopped.log else b"",
+            log=self.hide_cut(stopped.log),
             carried=None if stopped.carried is None else self.hide(stopped.carried),
         )
         if not stopped.new_jobs:
@@ -82,11 +80,6 @@ class Masker:
                 code=outcome.name_of(outcome.BROKEN), exitcode=outcome.BROKEN, result=text, new_jobs=(), carried=None
             )
         return masked._replace(new_jobs=tuple(map(self._hide_in_new, stopped.new_jobs)))
-
-    def _hide_in_log(self, log: bytes) -> bytes:
-        """Of a long log the end is kept, after a note of ours."""
-        note, mark, rest = log.partition(_DROPPED)
-        return note + mark + self.hide_cut(rest) if mark and len(note) < _MOST_NOTE else self.hide_cut(log)
 
     def _hide_in_new(self, new: NewJob) -> NewJob:
         return new._replace(payload=self.hide(new.payload), options=self._hide_in_options(new.options))
@@ -141,7 +134,7 @@ class MaskedReports:
             return one
         self._waiting_bytes -= size_bytes(one)
         why = f"the jobs of a batch left more than {self._max_bytes >> 20} MB in which secrets are looked for: "
-        return outcome.too_big(one, f"{why}lower max_batch")._replace(log=b"")
+        return outcome.too_big(one, f"{why}lower max_batch")._replace(log=b"", log_dropped=0)
 
     async def _work(self, masker: Masker) -> None:
         while self._waiting:

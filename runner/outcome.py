@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from runner.errors import OutputError
 from runner.launch import Exit, Level
+from runner.log_note import noted
 from runner.protocol import NewJob
 
 OK: Final = 200
@@ -45,11 +46,17 @@ class Stopped(NamedTuple):
     level: Level | None  # None: it ran elsewhere
     retry_after_ms: int | None = None  # what the handler asked for
     carried: bytes | None = None  # the payload of its next attempt or round
+    log_dropped: int = 0  # bytes that it printed before what is kept
 
     @property
     def isolation(self) -> str:
         """The level, in a word."""
         return EXTERNAL if self.level is None else self.level.name
+
+    @property
+    def noted_log(self) -> bytes:
+        """The log for a reader, who is told if its beginning is missing."""
+        return noted(self.log_dropped, self.log)
 
 
 def ended_well(
@@ -68,6 +75,7 @@ def ended_well(
         repeat(level),
         repeat(None),
         repeat(None),
+        repeat(0),
     )
     return list(map(tuple.__new__, repeat(Stopped), rows))
 

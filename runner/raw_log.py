@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from runner.limits import ContextLimits
+from runner.log_note import gap
 from runner.new_jobs import NewJobs
 from runner.protocol import NewJob, parse_new_job
 from vocabulary.names import TYPE
@@ -99,7 +100,7 @@ class RawLog:
         end = begins + len(self._kept)
         if offset >= begins:
             return self.hide(bytes(self._kept[offset - begins :])), end
-        return b"[%d bytes were dropped]\n" % (begins - offset) + self.hide(bytes(self._kept)), end
+        return gap(begins - offset) + self.hide(bytes(self._kept)), end
 
     def hide(self, data: bytes) -> bytes:
         """Without the secrets of the context."""

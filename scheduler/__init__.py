@@ -9,11 +9,10 @@ values.py       what goes in and out; errors.py what can go wrong
 """
 
 from scheduler.policy import Policy
-from scheduler.table import DEFAULT_POLICY, POLICIES, make_policy
+from scheduler.table import POLICIES, make_policy
 from scheduler.values import Candidate, Hold, Pick, SchedulerOptions, TenantTerms
 
 __all__ = [
-    "DEFAULT_POLICY",
     "POLICIES",
     "Candidate",
     "Hold",

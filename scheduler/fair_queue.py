@@ -17,6 +17,9 @@ Cost: O(log n) for a change, O(lanes) for a look, amortized.
 
 import heapq
 from collections.abc import Collection, Container
+from typing import Final
+
+_MOST_AWAY: Final = 1000
 
 
 class Rival:
@@ -108,14 +111,14 @@ class FairQueue:
         """It cost more (or less) than was charged. Follow with `enter` or `leave`."""
         rival.turn_s += by_s / rival.weight
 
-    def forget_settled(self, but: Container[str], most_away: int = 1000) -> None:
+    def forget_settled(self, but: Container[str]) -> None:
         """Drop those that are away and owe nothing: a newcomer of that name would stand no better.
 
-        Of those that owe something, no more than `most_away` are remembered, the deepest in debt.
+        Of those that owe something, no more than _MOST_AWAY are remembered, the deepest in debt.
         """
         away = [rival for rival in self._rivals.values() if rival.lane is None and rival.name not in but]
         away.sort(key=lambda rival: rival.turn_s)
-        spare = len(away) - most_away
+        spare = len(away) - _MOST_AWAY
         for n, rival in enumerate(away):
             if n < spare or rival.turn_s <= self._earliest(rival):
                 del self._rivals[rival.name]

@@ -10,8 +10,6 @@ from scheduler.oldest import OldestFirst
 from scheduler.policy import Policy
 from scheduler.values import SchedulerOptions
 
-DEFAULT_POLICY: Final = "deficit"
-
 POLICIES: Final[dict[str, Callable[[SchedulerOptions, Callable[[], float]], Policy]]] = {
     "deficit": lambda options, _roll: DeficitRoundRobin(options),
     "oldest": lambda options, _roll: OldestFirst(options),

@@ -19,12 +19,13 @@ from functory.intake.admission import Admission
 from functory.operations.keys import create_key
 from functory.operations.service import Service
 from functory.operations.tenants import create_tenant
+from functory.tenant_limits import TenantLimits
 from functory.web.app import make_app
 from functory.web.http.settings import WebSettings
 from functory.web.listener import Listener
-from functory.wire.admin import TenantLimits
 from journal import Journal
 from store.url import open_store
+from tests.support.absent_parts import NoConsumers, NoPackages, NoStraight, NoVault, NoWorkers
 from tests.support.fake_daemon import LineIntake, PaperControl, PaperTrials, StoredHandlers, ToldWaiters
 from vocabulary.clock import SystemClock
 
@@ -88,6 +89,11 @@ async def serve_web(folder: Path) -> None:
             handlers=StoredHandlers(store),
             trial_runs=PaperTrials(),
             control=PaperControl("a7"),
+            straight=NoStraight(),
+            workers=NoWorkers(),
+            consumers=NoConsumers(),
+            vault=NoVault(),
+            packages=NoPackages(),
             now_ms=now_ms,
         )
         await create_tenant(service, "bench", TENANT, 1, TenantLimits())

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from functory.bedrock.call import KEYLESS
 from functory.bedrock.messages import Request
 from functory.errors import Forbidden, Unauthorized
-from functory.operations.keyring import principal_of
+from functory.operations.keyring import LIFE_S, principal_of
 from functory.operations.principal import OPERATOR, Principal
 from functory.web.http.endpoint import Web, bearer
 from functory.wire.scopes import TENANT_SCOPES
@@ -54,7 +54,7 @@ class Callers:
         here, too."""
         now_s, changes = time.monotonic(), self._web.keys.changes
         known = self._known
-        if known is not None and known.changes == changes and now_s - known.since_s < self._web.settings.key_life_s:
+        if known is not None and known.changes == changes and now_s - known.since_s < LIFE_S:
             return known.who
         who = await principal_of(self._web.service, self._tenant, KEYLESS, frozenset(TENANT_SCOPES))
         if who is None:

@@ -57,7 +57,7 @@ def print_stopped(stopped: "Stopped", *, as_json: bool) -> None:
                     "code": stopped.code,
                     "exitcode": stopped.exitcode,
                     "result": stopped.result.decode("utf-8", "replace"),
-                    "log": stopped.log.decode("utf-8", "replace"),
+                    "log": stopped.noted_log.decode("utf-8", "replace"),
                     "duration_ms": stopped.duration_ms,
                     "isolation": stopped.isolation,
                     "new_jobs": [
@@ -68,7 +68,7 @@ def print_stopped(stopped: "Stopped", *, as_json: bool) -> None:
         )
         return
     title = f"{stopped.exitcode} {stopped.code} in {stopped.duration_ms:.1f} ms at isolation {stopped.isolation}"
-    print_run(title, stopped.result, stopped.log, [(job.type, job.payload) for job in stopped.new_jobs])
+    print_run(title, stopped.result, stopped.noted_log, [(job.type, job.payload) for job in stopped.new_jobs])
 
 
 def print_run(title: str, result: bytes, log: bytes, new_jobs: Sequence[tuple[str, bytes]]) -> None:

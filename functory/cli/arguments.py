@@ -1,12 +1,12 @@
 """Values on the command line: pairs, counts, moments. Each raises ArgumentTypeError with what was expected."""
 
 import argparse
-import re
 import time
+from contextlib import suppress
 from typing import Any, Final
 
-_AGO: Final = re.compile(r"(\d+)\s*([smhd])")
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_MOST_DIGITS: Final = 18
+"""Of a number of milliseconds. What fits is for the server to judge."""
 
 
 def pair(text: str) -> tuple[str, str]:
@@ -55,18 +55,17 @@ def positive(text: str) -> int:
 
 def moment_ms(text: str) -> int:
     """`2h` (ago), `2026-11-14T23:59:59Z`, or milliseconds."""
-    found = _AGO.fullmatch(text)
-    if found is not None:
-        return round((time.time() - int(found[1]) * _SECONDS[found[2]]) * 1000)
-    if text.isascii() and text.isdigit():
-        return int(text)
-    from vocabulary.time_text import parse_rfc3339  # noqa: PLC0415 (only for those who give such a time)
+    from functory.setting_values import duration  # noqa: PLC0415 (only for those who give a time)
+    from vocabulary.time_text import parse_rfc3339  # noqa: PLC0415
 
-    try:
+    if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS:
+        return int(text)
+    with suppress(ValueError):
+        return max(round((time.time() - duration(text)) * 1000), 0)
+    with suppress(ValueError):
         return parse_rfc3339(text)
-    except ValueError:
-        expected = "a time such as 2h (ago), 2026-11-14T23:59:59Z, or milliseconds"
-        raise argparse.ArgumentTypeError(f"{text!r} is not {expected}") from None
+    expected = "a time such as 2h (ago, up to 100 years), 2026-11-14T23:59:59Z, or milliseconds"
+    raise argparse.ArgumentTypeError(f"{text!r:.80} is not {expected}")
 
 
 def decoded(data: bytes, what: str) -> str:

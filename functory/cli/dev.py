@@ -72,8 +72,8 @@ async def run_test(folder: Path, say: Say = print) -> int:
             say(f"{'FAILED' if wrong else 'ok    '} {example.name}  {stopped.duration_ms:.1f} ms")
             if wrong:
                 say(indented(inert("\n".join(wrong).encode("utf-8", "backslashreplace"))))
-                if stopped.log:
-                    say("  log:\n" + indented(indented(inert(stopped.log))))
+                if stopped.noted_log:
+                    say("  log:\n" + indented(indented(inert(stopped.noted_log))))
     say(f"{len(examples) - failed} of {len(examples)} examples gave what they expect")
     return 1 if failed else 0
 
@@ -131,7 +131,7 @@ async def _round(
 def _tell(example: Example, stopped: Stopped, say: Say) -> bool:
     wrong = differences(example, stopped)
     say(f"{example.name}: {stopped.exitcode} {stopped.code} in {stopped.duration_ms:.1f} ms")
-    for name, data in (("", stopped.result), ("log:\n", stopped.log)):
+    for name, data in (("", stopped.result), ("log:\n", stopped.noted_log)):
         if data:
             say(indented(name + inert(data)))
     if wrong and example.expected is not None:

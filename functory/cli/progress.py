@@ -46,8 +46,8 @@ class Progress:
 class StepLine:
     """`with StepLine() as line: line.show("installing")`: one line that shows the last step, and is gone at the end."""
 
-    def __init__(self, *, is_shown: bool | None = None) -> None:
-        self._is_shown = sys.stderr.isatty() if is_shown is None else is_shown
+    def __init__(self) -> None:
+        self._is_shown = sys.stderr.isatty()
 
     def __enter__(self) -> Self:
         return self

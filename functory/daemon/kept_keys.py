@@ -15,7 +15,7 @@ import msgspec
 
 from functory.operations.principal import OPERATOR, Principal
 from functory.operations.verified_keys import VerifiedKey, VerifiedKeys
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from journal.durable import replace_durably
 from vocabulary.names import is_tenant
 

@@ -8,8 +8,7 @@ import math
 from typing import Final
 
 from functory.config import Settings
-from functory.wire.admin import TenantLimits
-from functory.wire.tenant_limits import limits_of
+from functory.tenant_limits import TenantLimits, limits_from
 from store.base import Store, Usage
 
 NEARLY_FULL: Final = 0.9
@@ -28,10 +27,7 @@ async def nearly_full(store: Store) -> list[str]:
     """The tenants that have used most of a quota. Costs a look at the usage of each that has one."""
     found: list[str] = []
     for tenant in await store.list_tenants():
-        try:
-            limits = limits_of(tenant)
-        except ValueError:  # said where its jobs run
-            continue
+        limits = limits_from(tenant.limits)
         has_quota = limits.max_jobs is not None or limits.max_bytes is not None
         if has_quota and is_nearly_full(await store.get_usage(tenant.name), limits):
             found.append(tenant.name)

@@ -15,7 +15,7 @@ from functory.execution.endings import REFUSED, Admitted, Ending
 from functory.execution.outcomes import refusal, shortened, without_log
 from functory.execution.wishes import Wish, asked_for, wishes_of
 from functory.intake.admission import FREE_RESULT_BYTES, Admission
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from runner.protocol import NewJob
 from store.base import Discard, Finish, Job, Rearm, Release, Retry, Unclaim
 from vocabulary.clock import Clock

@@ -34,7 +34,7 @@ from functory.intake.former_tenants import deliveries_of_former_tenants
 from functory.intake.intake import Intake
 from functory.loops.courtesy import LONG_STEP
 from functory.loops.shared import Shared
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from journal import JournalUnavailable
 from runner.flow import Flow
 from store.base import Archive, Discard, EndOfRun, Job, Release, ReleaseReport, Unclaim

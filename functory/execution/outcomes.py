@@ -10,6 +10,7 @@ from functory.execution.failure_message import fingerprint, message_of, one_line
 from functory.statuses import status_of
 from handlers.model import Handler
 from runner.launch import Level
+from runner.log_note import noted
 from runner.outcome import EXTERNAL, Stopped
 from scheduler.errors import SchedulerError
 from scheduler.repeat import next_run_ms, parse_repeat
@@ -81,7 +82,7 @@ def releases_or_refusals(
 
 def outcomes_of(stopped: Sequence[Stopped], version: int, now_ms: int) -> list[Outcome]:
     """The outcomes, made in columns, because every job passes here."""
-    _, words, exitcodes, results, logs, durations_ms, _, levels, _, _ = zip(*stopped, strict=True)
+    _, words, exitcodes, results, logs, durations_ms, _, levels, _, _, dropped = zip(*stopped, strict=True)
     durations_us = [int(duration_ms * 1000) for duration_ms in durations_ms]
     messages = [
         "" if word in _SILENT else message_of(result) or f"failed with {exitcode}"
@@ -94,7 +95,10 @@ def outcomes_of(stopped: Sequence[Stopped], version: int, now_ms: int) -> list[O
         [now_ms - duration_us // 1000 for duration_us in durations_us],
         durations_us,
         results,
-        [log and log[-MAX_LOG_BYTES:] for log in logs],
+        [
+            noted(before, log)[-MAX_LOG_BYTES:] if log or before else b""
+            for before, log in zip(dropped, logs, strict=True)
+        ],
         repeat(version),
         [_LEVELS[level] for level in levels],
         [message and fingerprint(exitcode, message) for exitcode, message in zip(exitcodes, messages, strict=True)],
@@ -109,7 +113,7 @@ def release_of(
     now_ms: int,
     roll: float,
     asked_ms: int | None,
-    carried: bytes | None = None,
+    carried: bytes | None,
 ) -> Release:
     """The rule for one job. asked_ms is how long the handler wants to wait before the next attempt, and carried is the
     payload that it wants to have then, or in the next round."""

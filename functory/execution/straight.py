@@ -260,7 +260,7 @@ class StraightWay:
 
     # Steps
 
-    def forget_gates(self, tenant: str = "") -> None:
+    def forget_gates(self, tenant: str) -> None:
         """Something of a tenant, or of any, was changed here: nothing starts by what was known before."""
         self._gates.forget(tenant)
         for jobtype in list(self._waiting):

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from functory.wire.admin import TenantLimits
-from functory.wire.tenant_limits import limits_of
+from functory.tenant_limits import UNREADABLE, TenantLimits, limits_from
 from handlers.hosts import HostPattern, is_covered, parse_pattern, parse_patterns
 from handlers.model import Handler
 from scheduler import TenantTerms
@@ -17,10 +16,6 @@ from vocabulary.names import tenant_of
 log = logging.getLogger("functory.tenants")
 
 _UNKNOWN_WEIGHT: Final = 1
-_STRICT: Final = TenantLimits(max_running=1)
-"""For a tenant whose limits cannot be read: its jobs run, one at a time."""
-
-
 _NOWHERE: Final = "nowhere.invalid"
 """There is no such host. A handler whose hosts were all taken away still has the proxy, which tells it so."""
 
@@ -70,6 +65,9 @@ class TenantBook:
 
     def _note(self, allowances: dict[str, Allowance]) -> None:
         before, self._allowances = self._allowances, allowances
+        for name, one in allowances.items():
+            if one.limits is UNREADABLE and before.get(name, _DEFAULT).limits is not UNREADABLE:
+                log.warning("tenant.limits_unreadable", extra={"tenant": name})
         for name, one in before.items():
             now = allowances.get(name)
             if now is None or now.incarnation != one.incarnation:
@@ -108,18 +106,13 @@ def permitted(handler: Handler, allowance: Allowance) -> Handler:
 
 
 def _allowance(tenant: Tenant) -> Allowance:
-    try:
-        limits = limits_of(tenant)
-        hosts = None if limits.hosts is None else parse_patterns(limits.hosts)
-    except ValueError as error:  # of msgspec, too: written by a newer version, or by hand
-        log.warning("tenant.limits_unreadable", extra={"tenant": tenant.name, "reason": str(error)})
-        limits, hosts = _STRICT, ()
+    limits = limits_from(tenant.limits)
     return Allowance(
         weight=tenant.weight,
         max_running=limits.max_running,
         max_per_type=limits.max_running_per_type,
         network=bool(limits.network),
-        hosts=hosts,
+        hosts=None if limits.hosts is None else parse_patterns(limits.hosts),
         incarnation=tenant.created_ms,
         is_closed=tenant.suspended or tenant.deleting,
         limits=limits,

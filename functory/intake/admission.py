@@ -16,7 +16,7 @@ from typing import Final
 from functory.errors import QuotaExceeded
 from functory.intake.weights import Weight
 from functory.loops.one_look import OneLook
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from journal import Journal
 from store.base import Store, Usage
 from store.errors import StoreUnavailable

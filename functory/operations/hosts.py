@@ -3,7 +3,7 @@
 from functory.errors import Forbidden
 from functory.operations.daemons import info_of
 from functory.operations.service import Service
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from handlers.errors import InvalidHandlerError
 from handlers.hosts import parse_pattern, parse_patterns
 from handlers.model import Handler

@@ -15,12 +15,15 @@ version before this one has bound the key, or because there is nothing to add, W
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from functory.errors import IdempotencyMismatch
 from functory.operations.service import Service
 from store.errors import Conflict, InvalidValue, NotFound, StoreUnavailable
 from store.names import MAX_LABEL_CHARS
+
+LIFE_S: Final = 86_400.0
+"""How long a repeated request with the same key is recognised."""
 
 
 class Fingerprint(NamedTuple):
@@ -50,7 +53,7 @@ async def bind_key(
     standing = await service.store.get_once(tenant, name, now_ms=now_ms)
     if standing is None:
         await admit()
-        value, end_ms = _value(fingerprint, mine), _end_ms(service, now_ms)
+        value, end_ms = _value(fingerprint, mine), _end_ms(now_ms)
         if _has_more(fingerprint):
             more = _more(fingerprint, mine)
             await service.store.put_once(tenant, _name_of_more(mine[0]), more, expires_ms=end_ms, now_ms=now_ms)
@@ -95,7 +98,7 @@ async def note_added(service: Service, tenant: str, ids: Sequence[str]) -> None:
     although its jobs are there."""
     now_ms = service.now_ms()
     with suppress(StoreUnavailable):
-        await service.store.put_once(tenant, _name(ids), b"", expires_ms=_end_ms(service, now_ms), now_ms=now_ms)
+        await service.store.put_once(tenant, _name(ids), b"", expires_ms=_end_ms(now_ms), now_ms=now_ms)
 
 
 def _name_of_key(key: str) -> str:
@@ -125,8 +128,8 @@ def _name(ids: Sequence[str]) -> str:
     return f"added:{ids[0]}"
 
 
-def _end_ms(service: Service, now_ms: int) -> int:
-    return now_ms + round(service.settings.idempotency_life_s * 1000)
+def _end_ms(now_ms: int) -> int:
+    return now_ms + round(LIFE_S * 1000)
 
 
 def _ids_from(first: str, count: int) -> list[str]:

@@ -7,16 +7,15 @@ had, or that attempts have ended meanwhile of which nothing is kept.
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncGenerator
 from typing import Any, Final, NamedTuple
 
 from functory.operations.jobs import Queued, get_job, wait_for_job
 from functory.operations.service import Service
+from runner.log_note import gap, split
 from store.base import JobRecord, JobState
 
 _LOOK_S: Final = 0.25
-_DROPPED: Final = re.compile(rb"\[(\d{1,15}) bytes before this were dropped\]\n")
 
 
 class LogPart(NamedTuple):
@@ -97,10 +96,9 @@ def _since(found: JobRecord | Queued, attempt: int, offset: int) -> bytes:
 
 def rest_of(log: bytes, offset: int) -> bytes:
     """What a kept log has after the first `offset` bytes of all that was printed. It may lack its beginning."""
-    dropped = _DROPPED.match(log)
-    begins, kept = (0, log) if dropped is None else (int(dropped[1]), log[dropped.end() :])
     if not offset:
         return log
+    begins, kept = split(log)
     if begins > offset:
-        return b"[%d bytes were dropped]\n" % (begins - offset) + kept
+        return gap(begins - offset) + kept
     return kept[offset - begins :]

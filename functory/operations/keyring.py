@@ -1,8 +1,8 @@
 """Authentication: from the text of a key to the Principal, with a small cache of verified keys.
 
-A verified key is trusted for `life_s` without asking the store. So a revoked key works at most that long on other
+A verified key is trusted for LIFE_S without asking the store. So a revoked key works at most that long on other
 daemons, also for who waits there; on this one, the operation that revokes it clears the cache. While the store cannot
-be reached, a key that was good before stays good for `grace_s`, also over a restart (`daemon/kept_keys.py`): intake
+be reached, a key that was good before stays good for GRACE_S, also over a restart (`daemon/kept_keys.py`): intake
 goes on into the journal. However many have waited with one key, the store is asked for it once.
 """
 
@@ -18,10 +18,12 @@ from functory.operations.keys import hash_secret
 from functory.operations.principal import OPERATOR, Principal
 from functory.operations.service import Service
 from functory.operations.verified_keys import VerifiedKey
-from functory.wire.admin import TenantLimits
-from functory.wire.tenant_limits import limits_of
+from functory.tenant_limits import TenantLimits, limits_from
 from store.base import ApiKey
 from store.errors import StoreUnavailable
+
+LIFE_S: Final = 5.0
+GRACE_S: Final = 3600.0
 
 _KEY: Final = re.compile(r"fk_([a-z0-9]{1,32})_([A-Za-z0-9_-]{20,128})", re.ASCII)
 _UNCHECKED: Final = (
@@ -32,10 +34,8 @@ _NOT_GOOD: Final = "the key is not known, has expired or was revoked: check the 
 
 
 class KeyRing:
-    def __init__(self, service: Service, *, life_s: float = 5.0, grace_s: float = 3600.0) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._life_ms = life_s * 1000
-        self._grace_ms = grace_s * 1000
         self._cache = service.verified_keys
         self._looks: OneLook[tuple[str, int], VerifiedKey] = OneLook()
         """By public id, and by how often keys had changed: nobody gets the answer of a look of before a change."""
@@ -51,7 +51,7 @@ class KeyRing:
         if known is None:
             return None
         now_ms = self._service.now_ms()
-        if abs(now_ms - known.checked_ms) >= self._life_ms or known.principal.has_expired(now_ms):
+        if abs(now_ms - known.checked_ms) >= LIFE_S * 1000 or known.principal.has_expired(now_ms):
             return None
         return known.principal
 
@@ -76,7 +76,7 @@ class KeyRing:
         try:
             principal = await self._verify(text, now_ms)
         except StoreUnavailable:
-            if known is None or abs(now_ms - known.checked_ms) > self._grace_ms:
+            if known is None or abs(now_ms - known.checked_ms) > GRACE_S * 1000:
                 raise NotReadyYet(_UNCHECKED) from None
             return _if_valid(known, now_ms)
         except Unauthorized:
@@ -95,7 +95,7 @@ class KeyRing:
         """
         now_ms = self._service.now_ms()
         known = self._cache.by_id.get(key_id)
-        if known is None or abs(now_ms - known.checked_ms) >= self._life_ms:
+        if known is None or abs(now_ms - known.checked_ms) >= LIFE_S * 1000:
             changes = self._cache.changes
             known = await self._looks.ask((key_id, changes), lambda: self._look(key_id, now_ms, changes))
         return _if_valid(known, now_ms)
@@ -138,8 +138,7 @@ async def principal_of(service: Service, name: str, key_id: str, scopes: frozens
     if tenant is None or tenant.deleting:
         return None
     await service.control.meet_tenant(name, tenant.created_ms)  # before it can bring a job
-    limits = limits_of(tenant, service.settings.default_limits)
-    return Principal(key_id, name, scopes, limits, tenant.suspended, tenant.created_ms)
+    return Principal(key_id, name, scopes, limits_from(tenant.limits), tenant.suspended, tenant.created_ms)
 
 
 def _digest(text: str) -> bytes:

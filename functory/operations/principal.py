@@ -3,7 +3,7 @@
 from typing import Final, NamedTuple
 
 from functory.errors import Forbidden, TenantSuspended
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from functory.wire.scopes import Scope
 
 OPERATOR: Final = ""

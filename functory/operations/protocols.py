@@ -4,24 +4,20 @@ Protocols and values only. The daemon implements them; tests bring small impleme
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Protocol
 
-from functory.errors import Missing
 from functory.intake.job_options import PLAIN, JobOptions
 from functory.workers.presence import Seen
 from functory.workers.unasked import Unasked
-from functory.workers.values import Answer, Delivery, Order, Report, Taken, Verdict
+from functory.workers.values import Delivery, Order, Report, Taken, Verdict
 from handlers.model import Handler
 from handlers.packages import Lock, Wanted
-from runner.errors import PackagesMissingError, SecretsLockedError
 from runner.glimpse import Glimpse
 from runner.outcome import Stopped
-from runner.packages.source import Progress, State, Tell, nobody
+from runner.packages.source import Progress, Tell, nobody
 from store.base import JobRecord, Secret, WaitingType
-
-_NO_PACKAGES: Final = "this service installs no packages"
 
 
 class Intake(Protocol):
@@ -72,25 +68,6 @@ class Straight(Protocol):
         """Somebody waits for the end of a job of the type."""
 
 
-class NoStraight:
-    """Every job takes the long way."""
-
-    def is_here(self, job_id: str) -> bool:  # noqa: ARG002 (the protocol's)
-        return False
-
-    def look(self, tenant: str, job_id: str, now_ms: int) -> JobRecord | None:  # noqa: ARG002
-        return None
-
-    def just_ended(self, tenant: str, job_id: str, *, also_kept: bool) -> JobRecord | None:  # noqa: ARG002
-        return None
-
-    def awaiting(self, tenant: str, job_ids: Sequence[str]) -> AbstractContextManager[None]:  # noqa: ARG002
-        return nullcontext()
-
-    def hurry(self, jobtype: str) -> None:
-        """Nothing waits here."""
-
-
 class WorkerQueue(Protocol):
     """Jobs in the hands of programs elsewhere. `functory.workers.worker_queue` says what each verb does."""
 
@@ -130,50 +107,6 @@ class WorkerQueue(Protocol):
         """The same of one tenant."""
 
 
-class NoWorkers:
-    """No job is handed out: for services that serve no workers."""
-
-    async def take(self, order: Order) -> list[Taken]:  # noqa: ARG002 (the protocol's)
-        return []
-
-    async def renew(self, tenant: str, deliveries: Sequence[Delivery], lease_ms: int | None = None) -> list[Verdict]:  # noqa: ARG002
-        return [Verdict(each.id, Answer.UNKNOWN) for each in deliveries]
-
-    async def report(
-        self,
-        tenant: str,  # noqa: ARG002
-        reports: Sequence[Report],
-        begun: Callable[[], None] | None = None,  # noqa: ARG002
-    ) -> list[Verdict]:
-        return [Verdict(each.delivery.id, Answer.UNKNOWN) for each in reports]
-
-    async def give_back(self, tenant: str, deliveries: Sequence[Delivery], goodbye: str = "") -> list[Verdict]:  # noqa: ARG002
-        return [Verdict(each.id, Answer.UNKNOWN) for each in deliveries]
-
-    def moved(self, tenant: str, delivery: Delivery) -> None: ...
-
-    async def seen(self, tenant: str) -> list[Seen]:  # noqa: ARG002
-        return []
-
-    def is_draining(self, tenant: str, name: str) -> bool:  # noqa: ARG002
-        return False
-
-    async def drain(self, tenant: str, name: str, *, drained: bool) -> None:
-        """Nobody is there to drain."""
-
-    def room(self, jobtype: str) -> int:  # noqa: ARG002
-        return 0
-
-    async def unasked(self, waiting: Iterable[WaitingType], running: Mapping[str, int]) -> list[Unasked]:  # noqa: ARG002
-        return []
-
-    async def unasked_now(self) -> list[Unasked]:
-        return []
-
-    async def unasked_of(self, tenant: str) -> list[Unasked]:  # noqa: ARG002
-        return []
-
-
 class Consumers(Protocol):
     """The consumers that the daemon leads."""
 
@@ -182,15 +115,6 @@ class Consumers(Protocol):
 
     def check(self, tenant: str, name: str) -> bool:
         """There may be new jobs for it. False if this daemon does not lead it."""
-
-
-class NoConsumers:
-    """Leads none."""
-
-    def changed(self) -> None: ...
-
-    def check(self, tenant: str, name: str) -> bool:  # noqa: ARG002 (the protocol's)
-        return False
 
 
 class SecretVault(Protocol):
@@ -207,25 +131,6 @@ class SecretVault(Protocol):
     async def missing(self, tenant: str, names: tuple[str, ...]) -> list[str]: ...
 
 
-class NoVault:
-    """No secret can be set: for services without keys."""
-
-    def why_locked(self, tenant: str, names: tuple[str, ...]) -> str:  # noqa: ARG002 (the protocol's)
-        return "this service keeps no secrets"
-
-    async def put(self, blank: Secret, value: str) -> Secret:  # noqa: ARG002 (the protocol's)
-        raise SecretsLockedError("this service keeps no secrets")
-
-    async def list_set(self, tenant: str) -> list[Secret]:  # noqa: ARG002
-        return []
-
-    async def delete(self, tenant: str, name: str, now_ms: int) -> None:  # noqa: ARG002
-        raise Missing(f"there is no secret {name}")
-
-    async def missing(self, tenant: str, names: tuple[str, ...]) -> list[str]:  # noqa: ARG002
-        return list(names)
-
-
 class PackageShelf(Protocol):
     """The packages of handlers on this daemon. `runner.packages.provider` says what each verb does."""
 
@@ -234,26 +139,6 @@ class PackageShelf(Protocol):
     async def have(self, jobtype: str, lock: Lock, tell: Tell = nobody) -> object: ...
 
     async def known(self, tenant: str, lock: Lock) -> Progress: ...
-
-
-class NoPackages:
-    """No packages can be had: for services that install none."""
-
-    async def lock(
-        self,
-        tenant: str,  # noqa: ARG002 (the protocol's)
-        requirements: Wanted,  # noqa: ARG002
-        *,
-        anew: bool = False,  # noqa: ARG002
-        tell: Tell = nobody,  # noqa: ARG002
-    ) -> Lock:
-        raise PackagesMissingError(_NO_PACKAGES)
-
-    async def have(self, jobtype: str, lock: Lock, tell: Tell = nobody) -> object:  # noqa: ARG002
-        raise PackagesMissingError(_NO_PACKAGES)
-
-    async def known(self, tenant: str, lock: Lock) -> Progress:  # noqa: ARG002
-        return Progress(State.ABSENT, _NO_PACKAGES)
 
 
 class HandlersInForce(Protocol):

@@ -12,11 +12,6 @@ from functory.operations.protocols import (
     Control,
     HandlersInForce,
     Intake,
-    NoConsumers,
-    NoPackages,
-    NoStraight,
-    NoVault,
-    NoWorkers,
     PackageShelf,
     SecretVault,
     Straight,
@@ -26,7 +21,6 @@ from functory.operations.protocols import (
 )
 from functory.operations.recent_consumers import RecentConsumers
 from functory.operations.verified_keys import VerifiedKeys
-from functory.wire.admin import TenantLimits
 from handlers.folders.limits import FolderLimits
 from journal import Journal
 from runner.targets import Targets
@@ -35,19 +29,14 @@ from store.base import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationSettings:
-    idempotency_life_s: float = 86_400.0
-    """How long a repeated request with the same idempotency key is recognised."""
     flush_timeout_s: float = 2.0
     """How long a look at a job waits for the journal's lines to reach the store."""
-    max_option_sets: int = 1000
-    """Different sets of options in one body. Each becomes a batch in the journal."""
     max_created: int = 1000
     """Jobs with a unique name or a parent in one body. They hold the store's writer for as long as they take."""
     targets: Targets = field(default_factory=Targets)
     """What handlers may list in `hosts`."""
     folders: FolderLimits = field(default_factory=FolderLimits)
     """How much of a folder is taken as a handler."""
-    default_limits: TenantLimits = field(default_factory=TenantLimits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +50,11 @@ class Service:
     trial_runs: TrialRuns
     control: Control
     now_ms: Callable[[], int]
-    straight: Straight = field(default_factory=NoStraight)
-    workers: WorkerQueue = field(default_factory=NoWorkers)
-    consumers: Consumers = field(default_factory=NoConsumers)
-    vault: SecretVault = field(default_factory=NoVault)
-    packages: PackageShelf = field(default_factory=NoPackages)
+    straight: Straight
+    workers: WorkerQueue
+    consumers: Consumers
+    vault: SecretVault
+    packages: PackageShelf
     settings: OperationSettings = field(default_factory=OperationSettings)
     accepted: AcceptedBatches = field(default_factory=AcceptedBatches)
     verified_keys: VerifiedKeys = field(default_factory=VerifiedKeys)

@@ -14,13 +14,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from functory.errors import Unauthorized
-from functory.operations.keyring import KeyRing
+from functory.operations.keyring import LIFE_S, KeyRing
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 
 _COOKIE: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _ENDED: Final = "the session has ended: sign in again"
 _MAX_KNOWN: Final = 10_000
+_LIFE_MS: Final = 12 * 3_600_000
 
 
 class _Record(msgspec.Struct, frozen=True):
@@ -38,18 +39,16 @@ class Session(NamedTuple):
 
 
 class Sessions:
-    def __init__(self, service: Service, keys: KeyRing, *, life_s: float, recheck_s: float) -> None:
+    def __init__(self, service: Service, keys: KeyRing) -> None:
         self._service = service
         self._keys = keys
-        self._life_ms = round(life_s * 1000)
-        self._recheck_ms = recheck_s * 1000
         self._known: dict[str, tuple[_Record, int]] = {}
         """Records and when they were read, so that not every request reads the store."""
 
     async def open(self, principal: Principal) -> tuple[str, int]:
         """A new session's cookie, and when it ends."""
         cookie = secrets.token_urlsafe(32)
-        expires_ms = self._service.now_ms() + self._life_ms
+        expires_ms = self._service.now_ms() + _LIFE_MS
         record = _Record(principal.key_id, expires_ms)
         await self._service.store.put_note(_name(cookie), msgspec.json.encode(record), expires_ms=expires_ms)
         return cookie, expires_ms
@@ -71,7 +70,7 @@ class Sessions:
     async def _record(self, name: str) -> _Record:
         now_ms = self._service.now_ms()
         known = self._known.get(name)
-        if known is None or abs(now_ms - known[1]) >= self._recheck_ms:
+        if known is None or abs(now_ms - known[1]) >= LIFE_S * 1000:
             self._known.pop(name, None)
             stored = await self._service.store.get_note(name, now_ms=now_ms)
             if stored is None:

@@ -31,6 +31,8 @@ from vocabulary.names import jobtype_of, tenant_of
 
 _STORED_TIMEOUT_S: Final = 30.0
 _NO_JOB: Final = "the body holds no job: send at least one"
+_MAX_OPTION_SETS: Final = 1000
+"""Different sets of options in one body. Each becomes a batch in the journal."""
 _ADDED_AT_ONCE: Final = 1000
 """Jobs under an idempotency key that are built and added in one step: the event loop waits meanwhile."""
 _PROBE: Final = NewJob("0", "a-b", b"", 0, 0)
@@ -113,7 +115,7 @@ async def submit_once(
 
     The key is bound only for jobs that are admitted. A repeated request adds nothing; if it is not known that the first
     one added everything, it is admitted for the jobs of it that are not there. Raises IdempotencyMismatch when the key
-    was used for other content within `idempotency_life_s`.
+    was used for other content in the last LIFE_S (idempotency.py).
     """
     await _let_others(jobs)
     jobtype = jobtype_of(who.tenant, type_name)
@@ -177,7 +179,7 @@ def check_submissions(service: Service, jobtype: str, jobs: Sequence[Submission]
         raise InvalidInput(_NO_JOB, detail={"field": "body"})
     service.admission.check(jobtype, [job.payload for job in jobs])
     sets = set({id(job.options): job.options for job in jobs}.values())
-    check_option_sets(service, len(sets))
+    check_option_sets(len(sets))
     for options in sets:
         check_options(options)
     created = [job for job in jobs if job.unique or job.parent]
@@ -214,11 +216,11 @@ def _check_links(job: Submission) -> None:
     check_new_job(_PROBE._replace(unique=job.unique, parent=job.parent, repeat=job.options.repeat))
 
 
-def check_option_sets(service: Service, count: int) -> None:
+def check_option_sets(count: int) -> None:
     """For callers that see them one by one, too. Raises InvalidInput."""
-    if count > service.settings.max_option_sets:
+    if count > _MAX_OPTION_SETS:
         raise InvalidInput(
-            f"more than {service.settings.max_option_sets} different sets of options in one body: split it",
+            f"more than {_MAX_OPTION_SETS} different sets of options in one body: split it",
             detail={"field": "body"},
         )
 

@@ -5,8 +5,7 @@ from typing import Final
 from functory.errors import InvalidInput
 from functory.operations.audit import audit
 from functory.operations.service import Service
-from functory.wire.admin import TenantLimits
-from functory.wire.tenant_limits import encode_limits
+from functory.tenant_limits import TenantLimits, encode_limits
 from handlers.hosts import parse_patterns
 from store.base import DeleteReport, Tenant
 from store.errors import Conflict, NotFound

@@ -27,7 +27,7 @@ from functory.operations.tenants import create_tenant
 from functory.operations.worker_families import Relative, own_memory, with_children
 from functory.queue.link import AddOptions, Batch, Given, Wish
 from functory.queue.refusals import refusals
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from functory.wire.scopes import TENANT_SCOPES
 from functory.workers.values import Delivery, Order, Report, Verdict
 from journal.errors import JournalLocked

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from runner.sandbox.inner import kernel
@@ -37,10 +37,10 @@ def as_parent() -> Mapping[str, str]:
     return {_PARENT_VARIABLE: str(os.getpid())}
 
 
-def stop_with_parent(environ: MutableMapping[str, str] = os.environ) -> None:
+def stop_with_parent() -> None:
     """If a parent said so: its death is a SIGTERM for this process, also if it died before this call. A daemon that
     lived on would keep its journal and its port from the next start."""
-    parent = environ.pop(_PARENT_VARIABLE, "")
+    parent = os.environ.pop(_PARENT_VARIABLE, "")
     if parent:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGTERM)
         if str(os.getppid()) != parent:

@@ -72,7 +72,7 @@ def make_app(service: Service, settings: WebSettings | None = None) -> web.Appli
     state = Web(
         service=service,
         settings=settings,
-        keys=KeyRing(service, life_s=settings.key_life_s, grace_s=settings.key_grace_s),
+        keys=KeyRing(service),
         buckets=RequestRates(),
         counts=counts,
         edge=Edge(counts, settings.trusted_proxies),

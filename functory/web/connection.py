@@ -19,7 +19,7 @@ from functory.web.http.answers import problem
 from functory.web.http.edge import Edge
 from functory.web.http.outflow import LARGE_BYTES
 from functory.web.http.settings import WebSettings
-from functory.web.http_faults import fault_of
+from functory.web.http_faults import MAX_HEADER_BYTES, MAX_HEADERS, MAX_URL_BYTES, fault_of
 
 log = logging.getLogger("functory.web")
 
@@ -63,9 +63,9 @@ class Connection(web.RequestHandler):
             loop=loop,
             access_log=None,  # type: ignore[arg-type]  # aiohttp's own runner passes None, its annotation forgot it
             keepalive_timeout=settings.keepalive_s,
-            max_line_size=settings.max_url_bytes,
-            max_field_size=settings.max_header_bytes,
-            max_headers=settings.max_headers,
+            max_line_size=MAX_URL_BYTES,
+            max_field_size=MAX_HEADER_BYTES,
+            max_headers=MAX_HEADERS,
             auto_decompress=False,
             read_bufsize=_READ_BYTES // 4,
         )
@@ -149,7 +149,7 @@ class Connection(web.RequestHandler):
             log.error("request.broken", exc_info=exc)
             answer = problem(status, "internal", "something went wrong on our side")
         else:
-            answer = problem(*fault_of(exc, self._limits))
+            answer = problem(*fault_of(exc))
         answer.headers["X-Request-Id"] = self._edge.request_id(None)
         answer.force_close()
         return answer

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
 
-from functory.web.http.settings import WebSettings
-
 if TYPE_CHECKING:
     from multidict import CIMultiDictProxy
+
+MAX_HEADER_BYTES: Final = 8190
+"""Longest header, with its name."""
+MAX_URL_BYTES: Final = 8192
+"""Longest path with its query. Not the same number: the parser tells which limit was passed, and not by what."""
+MAX_HEADERS: Final = 64
 
 _TOO_MANY: Final = "Too many headers received"
 _BAD_CODING: Final = "Request has invalid `Transfer-Encoding`"
@@ -51,18 +55,18 @@ def has_unknown_expectation(headers: "CIMultiDictProxy[str]") -> bool:
     return bool(given) and given.lower() != "100-continue"
 
 
-def fault_of(error: BaseException | None, settings: WebSettings) -> Fault:
+def fault_of(error: BaseException | None) -> Fault:
     """What the client is told about an error of the parser."""
     if isinstance(error, LineTooLong):
-        if settings.max_url_bytes in error.args:
-            text = f"the URL has more than {settings.max_url_bytes} bytes: put what is long into the body"
-            return Fault(414, "url_too_long", text, {"limit_bytes": settings.max_url_bytes})
-        text = f"a header has more than {settings.max_header_bytes} bytes, with its name: shorten it"
-        return Fault(431, "headers_too_large", text, {"limit_bytes": settings.max_header_bytes})
+        if MAX_URL_BYTES in error.args:
+            text = f"the URL has more than {MAX_URL_BYTES} bytes: put what is long into the body"
+            return Fault(414, "url_too_long", text, {"limit_bytes": MAX_URL_BYTES})
+        text = f"a header has more than {MAX_HEADER_BYTES} bytes, with its name: shorten it"
+        return Fault(431, "headers_too_large", text, {"limit_bytes": MAX_HEADER_BYTES})
     said = error.message if isinstance(error, BadHttpMessage) else ""
     if said == _TOO_MANY:
-        text = f"the request has more than {settings.max_headers} headers: leave some out"
-        return Fault(431, "headers_too_large", text, {"limit": settings.max_headers})
+        text = f"the request has more than {MAX_HEADERS} headers: leave some out"
+        return Fault(431, "headers_too_large", text, {"limit": MAX_HEADERS})
     if said == _BAD_EXPECTATION:
         text = "Expect must be 100-continue or left out"
         return Fault(417, "bad_expectation", text, {"header": "Expect"})

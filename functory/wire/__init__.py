@@ -16,5 +16,4 @@ scoreboard.py      figures and failures
 consumers.py       consumers, their progress and windows
 admin.py           the operator's: tenants, keys, daemons, audit
 scopes.py          what a key may do; the names of limits
-tenant_limits.py   a tenant's limits as the store keeps them
 """

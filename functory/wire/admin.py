@@ -4,13 +4,15 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
+from functory.tenant_limits import TenantLimits
 from functory.wire.base import Answer, Count, Limit, Request, TenantName
 from functory.wire.scopes import Scope
 from vocabulary.token_bucket import MIN_RATE_PER_S
 
 
-class TenantLimits(Request):
-    """Quotas of a tenant. None: the service's default, or no limit."""
+class LimitsBody(TenantLimits, frozen=True, forbid_unknown_fields=True):
+    """Quotas of a tenant, as they are given: with bounds, and strict as every request. None: no limit, or what the
+    service does for all."""
 
     max_jobs: Count | None = None
     max_bytes: Count | None = None
@@ -31,14 +33,14 @@ class TenantLimits(Request):
 class NewTenant(Request):
     name: TenantName
     weight: Annotated[int, Meta(ge=1, le=1000)] = 1
-    limits: TenantLimits = field(default_factory=TenantLimits)
+    limits: LimitsBody = LimitsBody()
 
 
 class TenantChange(Request):
     """What is left out stays; `limits` replaces all limits at once."""
 
     weight: Annotated[int, Meta(ge=1, le=1000)] | None = None
-    limits: TenantLimits | None = None
+    limits: LimitsBody | None = None
     suspended: bool | None = None
 
 

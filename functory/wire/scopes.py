@@ -23,4 +23,4 @@ LIMITS: Final = (
     "hosts",
     "max_package_bytes",
 )
-"""The fields of `TenantLimits`: a test compares them."""
+"""The fields of `TenantLimits` (tenant_limits.py): a test compares them."""

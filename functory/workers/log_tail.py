@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from runner.log_note import gap
+
 KEPT_BYTES: Final = 16 * 1024
 
 
@@ -26,9 +28,13 @@ class LogTail:
         end = self._dropped + len(self._kept)
         if offset >= self._dropped:
             return self._kept[offset - self._dropped :], end
-        return b"[%d bytes were dropped]\n" % (self._dropped - offset) + self._kept, end
+        return gap(self._dropped - offset) + self._kept, end
 
-    def whole(self) -> bytes:
-        if not self._dropped:
-            return self._kept
-        return b"[%d bytes before this were dropped]\n" % self._dropped + self._kept
+    @property
+    def kept(self) -> bytes:
+        return self._kept
+
+    @property
+    def dropped(self) -> int:
+        """Bytes before what is kept."""
+        return self._dropped

@@ -289,12 +289,13 @@ def _stopped(held: Held, report: Report, now_ms: int) -> Stopped:
         name_of(report.exitcode),
         report.exitcode,
         report.result,
-        held.log.whole(),
+        held.log.kept,
         float(max(now_ms - held.claimed_ms, 0)),
         () if is_bare else made.taken(),
         None,
         report.retry_after_ms,
         None if is_bare else report.carried,
+        held.log.dropped,
     )
     if made.too_much:
         return too_big(stopped, made.too_much)

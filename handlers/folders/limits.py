@@ -6,6 +6,9 @@ from typing import Final
 MB: Final = 1 << 20
 PIECE_BYTES: Final = 4 * MB
 """A file is kept in pieces of this size."""
+RATIO: Final = 200
+"""How many times as large as its archive a folder of more than a megabyte may be: text packs ten times, a bomb a
+thousand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,9 +16,6 @@ class FolderLimits:
     packed_bytes: int = 10 * MB
     unpacked_bytes: int = 50 * MB
     files: int = 2000
-    ratio: int = 200
-    """How many times as large as its archive a folder of more than a megabyte may be: text packs ten times, a bomb a
-    thousand."""
 
 
 DEFAULT_LIMITS: Final = FolderLimits()

@@ -57,7 +57,7 @@ class Manifest:
         """All pieces of all files, each once, with its size."""
         return {digest: size for entry in self.files for digest, size in entry.sizes()}
 
-    def with_files(self, changed: Iterable[FileEntry], removed: Iterable[str] = ()) -> "Manifest":
+    def with_files(self, changed: Iterable[FileEntry], removed: Iterable[str]) -> "Manifest":
         """The folder with some files written anew or added, and others removed."""
         files = {name: entry for name, entry in self.by_name.items() if name not in set(removed)}
         return Manifest.of((files | {entry.name: entry for entry in changed}).values())

@@ -57,9 +57,9 @@ class Handover:
 
 def into_own_root(
     paths: Iterable[Path],
-    stage: "Stage | None" = None,
-    hidden: Collection[str] = (),
-    packages: Path | None = None,
+    stage: "Stage | None",
+    hidden: Collection[str],
+    packages: Path | None,
 ) -> Handover:
     """For a context with a root of its own, where the folders `hidden` are empty. Reads files: not for the event loop.
 

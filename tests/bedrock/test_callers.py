@@ -8,7 +8,7 @@ from functory.bedrock.settings import BedrockSettings
 from functory.config import load_config
 from functory.errors import InvalidConfig
 from functory.operations.tenants import create_tenant, delete_tenant, update_tenant
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from tests.support.bedrock import Bedrock, key_of, open_bedrock
 from tests.support.clocks import FakeClock
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from functory.operations.tenants import update_tenant
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from tests.support.bedrock import Bedrock, Session
 from tests.support.clocks import FakeClock
 

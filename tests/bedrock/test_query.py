@@ -7,7 +7,7 @@ import pytest
 from functory.bedrock import looking
 from functory.loops.slices import Slices
 from functory.operations.tenants import create_tenant
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from store.base import NewJob
 from tests.support.bedrock import Bedrock, Session
 

@@ -152,7 +152,7 @@ async def test_ten_gigabytes_of_output_and_one_endless_line(runner: Runner) -> N
         seen = await run(runner, Handler("python", body, timeout_s=60.0), jobs("a", "b"))
         assert seen.exitcodes == [413]
         assert seen.results[0] == b"printed more than 64 MB; the job was ended"
-        assert len(seen.stopped[0].log) <= ContextLimits().log_bytes + 60, "the end, and a note of what was dropped"
+        assert len(seen.stopped[0].log) <= ContextLimits().log_bytes
 
 
 async def test_printing_for_ever_inside_the_language_is_ended_too(runner: Runner) -> None:

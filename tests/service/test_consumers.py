@@ -19,7 +19,7 @@ from functory.operations.job_changes import retry_job
 from functory.operations.jobs import cancel_job
 from functory.operations.principal import Principal
 from functory.operations.service import Service
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from store.base import JobFilter, JobState
 from store.errors import Conflict, NotFound
 from tests.support.polling import until

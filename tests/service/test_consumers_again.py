@@ -12,7 +12,7 @@ from functory.daemon.service import service_of
 from functory.operations import consumers
 from functory.operations.principal import Principal
 from functory.operations.service import Service
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from store.errors import NotFound
 from tests.support.service import running_daemon
 

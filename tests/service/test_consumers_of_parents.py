@@ -12,7 +12,7 @@ from functory.daemon.service import service_of
 from functory.intake.job_options import JobOptions
 from functory.operations import consumers
 from functory.operations.principal import Principal
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from store.base import (
     Archive,
     Code,

@@ -7,7 +7,7 @@ from functory.daemon.service import service_of
 from functory.operations.folders import Archive, take_archive
 from functory.operations.handlers import put_handler
 from functory.operations.principal import Principal
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from runner.sandbox.handover import remove
 from tests.support.archives import tar_of
 from tests.support.service import ended, running_daemon

@@ -15,7 +15,7 @@ from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.submit import submit_lines
 from functory.operations.tenants import create_tenant, delete_tenant, update_tenant
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from functory.wire.scopes import TENANT_SCOPES
 from store.base import JobRecord
 from tests.support.clocks import FakeClock

@@ -10,7 +10,7 @@ import pytest
 from functory.operations import workers as operations
 from functory.operations.tenants import create_tenant
 from functory.peers.peers import Peers
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from functory.workers.values import Answer, Delivery, Taken
 from tests.support.clocks import LeapingClock
 from tests.support.service import running_daemon, until

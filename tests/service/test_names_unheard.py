@@ -22,7 +22,7 @@ from functory.operations.keys import create_key
 from functory.operations.principal import Principal
 from functory.operations.submit import submit_lines
 from functory.operations.tenants import create_tenant, delete_tenant
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from functory.workers.values import Order, Worker
 from runner.context import ProcessContext
 from store.base import NewJob, Tenant
@@ -296,11 +296,14 @@ async def test_workers_of_the_old_one_get_no_jobs_of_the_new_one(tmp_path: Path,
         assert await take(new) == [job_id]
 
 
-async def test_keys_of_the_old_one_end_when_the_new_one_is_met(tmp_path: Path, url: str) -> None:
+async def test_keys_of_the_old_one_end_when_the_new_one_is_met(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("functory.operations.keyring.LIFE_S", 3600.0)
     async with open_pair(tmp_path, url) as pair:
         service = service_of(pair.here)
         pair.here.hearing.when_keys_changed(service.verified_keys.forget)
-        keys = KeyRing(service, life_s=3600.0)
+        keys = KeyRing(service)
         await pair.make("return 'old'")
         old = await pair.key()
         who = await keys.admit(old)

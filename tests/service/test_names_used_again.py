@@ -13,7 +13,7 @@ from functory.errors import QuotaExceeded
 from functory.operations.principal import Principal
 from functory.operations.submit import submit_lines
 from functory.operations.tenants import create_tenant, delete_tenant
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from store.base import Tenant
 from store.errors import Conflict, StoreUnavailable
 from tests.support.clocks import LeapingClock

@@ -12,7 +12,7 @@ from functory.operations.idempotency import Fingerprint
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.submit import Submission, submit_once
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from store.errors import StoreUnavailable
 from tests.support.service import register, running_daemon, until
 

@@ -11,7 +11,7 @@ import pytest
 from functory.errors import InvalidInput
 from functory.operations import workers as operations
 from functory.operations.tenants import update_tenant
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from functory.workers.values import Answer, Order, Report, Taken, Verdict
 from store.base import JobState
 from store.errors import StoreUnavailable

@@ -20,7 +20,7 @@ from functory.operations.jobs import cancel_job
 from functory.operations.principal import Principal
 from functory.operations.submit import submit_lines
 from functory.operations.tenants import create_tenant, delete_tenant, update_tenant
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from store.base import Code, JobRecord, JobState, Outcome, Release
 from store.errors import InvalidValue
 from store.names import MAX_RESULT_BYTES

@@ -19,7 +19,7 @@ from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.submit import Submission, submit_jobs, submit_lines, submit_once
 from functory.operations.tenants import create_tenant, update_tenant
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from journal import DiskFull
 from store.base import Code, JobRecord, JobState
 from tests.support.service import ended, register, running_daemon, until

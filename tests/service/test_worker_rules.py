@@ -17,7 +17,7 @@ from functory.operations.submit import submit_lines
 from functory.operations.tenants import create_tenant, update_tenant
 from functory.operations.type_controls import pause_type
 from functory.operations.why import why
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from functory.workers import handout, held_jobs, taker_line
 from functory.workers.values import OWNER, Answer, Delivery, Order, Report, Worker
 from runner.protocol import NewJob

@@ -10,7 +10,7 @@ import pytest
 import functory.workers.handout
 from functory.operations import workers as operations
 from functory.operations.tenants import create_tenant, delete_tenant
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from functory.workers.values import OWNER, Answer, Delivery, Order, Report, Taken, Worker
 from runner.protocol import NewJob
 from store.base import Code, JobState

@@ -2,7 +2,8 @@
 
 Daemons and commands
   service.py            a daemon inside the test's event loop; served_daemon.py the same with its HTTP side
-  web.py                a whole service on a free port, with small seams; fake_daemon.py those seams
+  web.py                a whole service on a free port, with small seams; fake_daemon.py those seams;
+                        absent_parts.py the parts that it can be without
   bedrock.py            a daemon that serves the protocol of Bedrock::Jobs, and a client of it
   workers.py            a daemon with one tenant, and the verbs of a worker
   queue_places.py       a queue in this process and one over HTTP

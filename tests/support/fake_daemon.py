@@ -94,6 +94,7 @@ class PaperTrials:
         self.retired: list[tuple[str, Handler]] = []
         self.refusal: Exception | None = None
         self.is_stuck = False
+        self.log_dropped = 0
         self.started = asyncio.Event()
         self.cancelled = asyncio.Event()
 
@@ -113,7 +114,8 @@ class PaperTrials:
             finally:
                 self.cancelled.set()
         new_jobs = (NewJob("mail", b"\xff"),)
-        return Stopped("", "ok", 200, b"echo " + payload, b"printed\n", 1.5, new_jobs, Level.L2)
+        stopped = Stopped("", "ok", 200, b"echo " + payload, b"printed\n", 1.5, new_jobs, Level.L2)
+        return stopped._replace(log_dropped=self.log_dropped)
 
     async def retire(self, jobtype: str, handler: Handler) -> None:
         self.retired.append((jobtype, handler))

@@ -12,10 +12,10 @@ from functory.daemon.service import service_of
 from functory.operations.keys import create_key
 from functory.operations.service import Service
 from functory.operations.tenants import create_tenant
+from functory.tenant_limits import TenantLimits
 from functory.web.app import make_app
 from functory.web.http.settings import WebSettings
 from functory.web.listener import Listener
-from functory.wire.admin import TenantLimits
 from store.errors import Conflict
 from tests.support.pages import visitor
 from tests.support.service import running_daemon

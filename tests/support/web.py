@@ -16,14 +16,14 @@ from functory.execution.tenant_book import TenantBook
 from functory.intake.admission import Admission
 from functory.loops.shared import make_shared
 from functory.operations.keys import create_key
-from functory.operations.protocols import NoPackages, PackageShelf
+from functory.operations.protocols import PackageShelf
 from functory.operations.service import OperationSettings, Service
 from functory.operations.tenants import create_tenant
+from functory.tenant_limits import TenantLimits
 from functory.vault.vault import KeyPlace, Vault
 from functory.web.app import make_app
 from functory.web.http.settings import WebSettings
 from functory.web.listener import Listener
-from functory.wire.admin import TenantLimits
 from functory.workers.claims import ClaimDefaults, Claims
 from functory.workers.values import OWNER
 from functory.workers.worker_queue import WorkerQueue
@@ -32,6 +32,7 @@ from scheduler import SchedulerOptions, make_policy
 from scheduler.retry import RetryPolicy
 from store.base import Archive, Code, Outcome, Store
 from store.url import open_store
+from tests.support.absent_parts import NoConsumers, NoPackages, NoStraight
 from tests.support.clocks import FakeClock
 from tests.support.fake_daemon import LineIntake, PaperControl, PaperTrials, StoredHandlers, ToldWaiters
 
@@ -195,6 +196,8 @@ async def open_site(
             handlers=StoredHandlers(store),
             trial_runs=PaperTrials(),
             control=control,
+            straight=NoStraight(),
+            consumers=NoConsumers(),
             workers=await stack.enter_async_context(_workers(store, journal, intake, clock, control)),
             vault=Vault(store, KeyPlace(folder / "secrets.key", may_make=True)),
             packages=packages or NoPackages(),

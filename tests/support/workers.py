@@ -13,7 +13,7 @@ from functory.operations.handlers import put_handler
 from functory.operations.principal import Principal
 from functory.operations.submit import submit_lines
 from functory.operations.tenants import create_tenant
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from functory.wire.scopes import TENANT_SCOPES
 from functory.workers.values import Answer, Delivery, Order, Report, Taken
 from store.base import JobRecord, Outcome

@@ -8,7 +8,7 @@ import pytest
 
 from functory.operations.service import OperationSettings
 from functory.operations.tenants import update_tenant
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from store.base import Code, JobState
 from tests.support.web import Answer, Site, open_site
 

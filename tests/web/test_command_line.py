@@ -13,11 +13,12 @@ from typing import get_args
 import pytest
 
 from functory.cli.answers import moment
+from functory.cli.arguments import moment_ms
 from functory.cli.main import main
 from functory.cli.table import render_table
 from functory.cli.work import lease
+from functory.tenant_limits import TenantLimits
 from functory.web.app import ROUTES
-from functory.wire.admin import TenantLimits
 from functory.wire.scopes import LIMITS, Scope
 from store.base import Code, Outcome, Retry
 from tests.support.terminal import Terminal, given_input
@@ -339,6 +340,19 @@ async def test_a_number_that_is_refused_is_told_why(site: Site, terminal: Termin
         ("requests_per_s=nan", "requests_per_s must be a finite number, not nan"),
     ):
         assert says in await terminal.run(*create, limit, who="operator", status=2)
+
+
+@pytest.mark.parametrize("since", ["9" * 320 + "d", "9" * 320, "9" * 5000, "36501d", "2w"])
+def test_a_time_that_is_none_is_told_so(since: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["failures", "--since", since])
+    assert ended.value.code == 2
+    assert "is not a time such as 2h" in capsys.readouterr().err
+
+
+def test_times_ago_are_written_as_durations_of_settings_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: 1_000_000.5)
+    assert list(map(moment_ms, ("1.5h", "2 s", "36500d"))) == [994_600_500, 999_998_500, 0]
 
 
 def test_help_names_every_limit_and_every_scope(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from functory.client import Client
 from functory.operations.service import OperationSettings
 from functory.operations.tenants import update_tenant
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from store.base import JobState
 from tests.support.web import T0, Answer, Site, open_site
 

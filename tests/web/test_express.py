@@ -14,9 +14,9 @@ import pytest
 from functory.intake.job_options import PLAIN, JobOptions
 from functory.operations.keys import create_key
 from functory.operations.tenants import update_tenant
+from functory.tenant_limits import TenantLimits
 from functory.web.connection import Connection
 from functory.web.http.settings import WebSettings
-from functory.wire.admin import TenantLimits
 from journal.errors import DiskFull
 from tests.support.web import Answer, Site, open_site
 

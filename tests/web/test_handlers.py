@@ -219,6 +219,9 @@ async def test_invoke_runs_once_without_a_job(site: Site) -> None:
         "isolation": "L2",
         "new_jobs": [{"type": "mail", "payload": "/w==", "payload_encoding": "base64"}],
     }
+    site.trial_runs.log_dropped = 7
+    answer = await site.post("/acme/handler/up/invoke", json={"payload": "hi"})
+    assert answer.json["log"] == "[7 bytes before this were dropped]\nprinted\n"
     unsaved = {"payload_base64": "/w==", "handler": {"lang": "sh", "body": "cat"}}
     answer = await site.post("/acme/handler/new/invoke", json=unsaved)
     assert (answer.status, answer.json["result_encoding"]) == (200, "base64")

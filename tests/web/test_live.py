@@ -11,9 +11,9 @@ from aiohttp import web
 
 from functory.errors import Missing, NotReadyYet
 from functory.operations.principal import Principal
+from functory.tenant_limits import TenantLimits
 from functory.web.http.stream_seats import StreamSeats
 from functory.web.pages.live import LiveHub
-from functory.wire.admin import TenantLimits
 from store.errors import NotFound, StoreUnavailable
 from tests.support.pages import heard
 

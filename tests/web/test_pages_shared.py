@@ -2,7 +2,7 @@
 
 from functory.operations.keys import create_key
 from functory.operations.tenants import create_tenant, delete_tenant
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from tests.support.pages import next_part, visitor
 from tests.support.web import Site
 

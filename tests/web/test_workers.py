@@ -13,7 +13,7 @@ from functory.client import Client
 from functory.errors import ClientError
 from functory.operations.keys import create_key
 from functory.operations.tenants import create_tenant
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from functory.wire.jobs import Added
 from store.base import Code
 from tests.support.pages import visitor

@@ -5,6 +5,7 @@ from typing import Any
 from functory.operations import audit, daemons, keys, tenants, type_controls, unasked
 from functory.operations.consumers import leader_of, list_all_consumers
 from functory.operations.principal import OPERATOR
+from functory.tenant_limits import limits_from
 from functory.web.http.endpoint import Call
 from functory.web.http.routes import Routes
 from functory.wire.admin import (
@@ -29,7 +30,6 @@ from functory.wire.admin import (
     UnaskedType,
 )
 from functory.wire.base import Done
-from functory.wire.tenant_limits import limits_of
 from functory.workers.unasked import Unasked
 from store.base import ApiKey, ConsumerRecord
 from store.base import Tenant as StoredTenant
@@ -210,7 +210,7 @@ def _show_tenant(tenant: StoredTenant) -> Tenant:
         name=tenant.name,
         created_ms=tenant.created_ms,
         weight=tenant.weight,
-        limits=limits_of(tenant),
+        limits=limits_from(tenant.limits),
         suspended=tenant.suspended,
         deleting=tenant.deleting,
     )

@@ -175,7 +175,7 @@ def _given_handler(text: bytes) -> dict[str, Any] | None:
 
 def _show_run(stopped: Stopped) -> Invoked:
     result, result_encoding = to_wire(stopped.result)
-    log, log_encoding = to_wire(stopped.log)
+    log, log_encoding = to_wire(stopped.noted_log)
     return Invoked(
         code=stopped.code,
         exitcode=stopped.exitcode,

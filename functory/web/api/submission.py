@@ -96,7 +96,7 @@ async def parse_jobs(body: bytes, service: Service, turns: Turns, *, is_array: b
         if is_array or line.strip():
             try:
                 jobs.append(to_submission(decode_json(_JOB, line), now_ms, known))
-                check_option_sets(service, len(known))
+                check_option_sets(len(known))
             except FunctoryError as error:
                 tell_which(error, f"{'job' if is_array else 'line'} {number}", f"[{number - 1}]." if is_array else "")
                 raise

@@ -18,6 +18,7 @@ from functory.operations.audit import CLIENT
 from functory.operations.keyring import KeyRing
 from functory.operations.principal import Principal
 from functory.operations.service import Service
+from functory.tenant_limits import TenantLimits
 from functory.web.http.answers import json_answer
 from functory.web.http.body import read_body
 from functory.web.http.body_room import MIB, BodyRoom, most_bytes
@@ -34,7 +35,6 @@ from functory.web.http.routes import Route
 from functory.web.http.settings import WebSettings
 from functory.web.http.turns import Turns
 from functory.web.http.validation_words import refusal
-from functory.wire.admin import TenantLimits
 from functory.wire.untyped_json import json_decoder
 from runner.packages.source import Tell, nobody
 from vocabulary.names import TYPE_RULE, is_type

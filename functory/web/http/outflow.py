@@ -28,6 +28,10 @@ LARGE_BYTES: Final = 256 * 1024
 PIECE_BYTES: Final = 64 * 1024
 _LEAST_BYTES_PER_S: Final = 16 * 1024
 _GRACE_S: Final = 30.0
+_IN_ALL: Final = 24
+_OF_ONE: Final = 3
+"""Answers that are sent at a time, of all tenants and of one. As many may wait."""
+_IN_ALL_BYTES: Final = 64 << 20
 
 Pieces = Callable[[], AsyncIterator[bytes]]
 Write = Callable[[bytes, AsyncIterator[bytes]], Awaitable[None]]
@@ -71,12 +75,7 @@ class Around(NamedTuple):
 
 
 class Outflow:
-    def __init__(
-        self, in_all: int = 24, of_one: int = 3, in_all_bytes: int = 64 << 20, of_one_bytes: int = 32 << 20
-    ) -> None:
-        self._in_all = in_all
-        self._of_one = of_one
-        self._in_all_bytes = in_all_bytes
+    def __init__(self, of_one_bytes: int = 32 << 20) -> None:
         self._of_one_bytes = of_one_bytes
         self._sending: Counter[str] = Counter()
         self._waiting: Counter[str] = Counter()
@@ -86,7 +85,7 @@ class Outflow:
 
     def check(self, tenant: str) -> None:
         """Raises NotReadyYet while as many answers of the tenant wait as may."""
-        if self._waiting[tenant] >= self._of_one:
+        if self._waiting[tenant] >= _OF_ONE:
             raise NotReadyYet("too many large answers are on their way: read them, then ask again", retry_after_s=1.0)
 
     async def send(self, request: web.Request, tenant: str, answer: web.StreamResponse) -> web.StreamResponse:
@@ -156,13 +155,13 @@ class Outflow:
                     request.transport.abort()
 
     def _may_wait(self, tenant: str, held_bytes: int) -> bool:
-        is_among_few = self._waiting[tenant] < self._of_one and self._waiting.total() < self._in_all
+        is_among_few = self._waiting[tenant] < _OF_ONE and self._waiting.total() < _IN_ALL
         return is_among_few and self._fits(tenant, held_bytes)
 
     def _fits(self, tenant: str, held_bytes: int) -> bool:
         mine_bytes, all_bytes = self._held_bytes[tenant], self._held_bytes.total()
         return not mine_bytes or (
-            mine_bytes + held_bytes <= self._of_one_bytes and all_bytes + held_bytes <= self._in_all_bytes
+            mine_bytes + held_bytes <= self._of_one_bytes and all_bytes + held_bytes <= _IN_ALL_BYTES
         )
 
     @asynccontextmanager
@@ -186,7 +185,7 @@ class Outflow:
                 self._left.notify_all()
 
     def _has_room(self, tenant: str) -> bool:
-        return self._sending[tenant] < self._of_one and self._sending.total() < self._in_all
+        return self._sending[tenant] < _OF_ONE and self._sending.total() < _IN_ALL
 
 
 def _in_time(size_bytes: int) -> asyncio.Timeout:

@@ -16,8 +16,6 @@ class WebSettings:
     public_url: str = ""
     """Where browsers reach the pages, such as https://jobs.example.com. Without it, pages are served only
     under addresses and localhost."""
-    session_life_s: float = 12 * 3600.0
-    """How long a session lasts."""
     live_tick_s: float = 2.0
     """How often a live page is rendered again."""
 
@@ -26,11 +24,6 @@ class WebSettings:
 
     max_body_bytes: int = 16 * MIB
     """Longest body of a request, after decompression."""
-    max_header_bytes: int = 8190
-    """Longest header, with its name."""
-    max_url_bytes: int = 8192
-    """Longest path with its query. Not the same number: the parser tells which limit was passed, and not by what."""
-    max_headers: int = 64
     max_connections: int = 2000
     max_connections_of_one: int = 1000
     """From one address, or one /64 of IPv6. Trusted proxies have no such limit."""
@@ -49,11 +42,6 @@ class WebSettings:
     requests_per_s: float = 20_000.0
     requests_burst: int = 40_000
     """Requests of one key, unless its tenant's limits say otherwise."""
-
-    key_life_s: float = 5.0
-    """A verified key is trusted for this long, so a revoked key may still work on other daemons."""
-    key_grace_s: float = 3600.0
-    """How long a verified key goes on working while the store cannot be asked."""
 
     is_metrics_public: bool = False
     """Whether `/metrics` needs no key. It names tenants and types."""

@@ -20,6 +20,7 @@ HEADERS: Final = {
 }
 BEAT_S: Final = 15.0
 """Something is sent at least this often, so that proxies keep the connection and a lost reader is noticed."""
+_PER_SESSION: Final = 4
 
 
 class StreamSeats:
@@ -59,8 +60,7 @@ class StreamSeats:
 class SessionSeats:
     """A browser has six connections to a service over all its tabs. If streams had them all, no page would load."""
 
-    def __init__(self, per_session: int = 4) -> None:
-        self._per_session = per_session
+    def __init__(self) -> None:
         self._open: dict[str, list[Callable[[], bool]]] = {}
 
     @contextmanager
@@ -68,7 +68,7 @@ class SessionSeats:
         """A seat while the stream is open. It is free as soon as its reader has gone, although a stream notices that
         only when it next sends something. Raises NotReadyYet with that text if there is none."""
         streams = self._open.setdefault(session, [])
-        if sum(not it() for it in streams) >= self._per_session:
+        if sum(not it() for it in streams) >= _PER_SESSION:
             raise NotReadyYet(refusal)
         streams.append(has_gone)
         try:

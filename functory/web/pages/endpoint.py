@@ -18,6 +18,7 @@ from functory.errors import BadRequest, Forbidden, FunctoryError, InvalidInput, 
 from functory.operations.audit import CLIENT
 from functory.operations.principal import OPERATOR, Principal
 from functory.operations.tenants import find_tenant
+from functory.tenant_limits import limits_from
 from functory.web.http.answers import describe_error, json_answer
 from functory.web.http.body import read_body
 from functory.web.http.body_room import MIB, most_bytes
@@ -30,7 +31,6 @@ from functory.web.pages.call import THEME_COOKIE, PageCall, PageTools
 from functory.web.pages.cookies import cookie_of
 from functory.web.pages.declaration import LIVE, Go, Page, PageRoute
 from functory.web.pages.notices import NOTES
-from functory.wire.tenant_limits import limits_of
 from journal import JournalError
 from runner.packages.source import Tell
 from store.errors import StoreError
@@ -237,7 +237,12 @@ async def _of_tenant(call: PageCall, principal: Principal, name: str) -> Princip
         raise unknown
     scopes = frozenset({"read", "manage"})
     return Principal(
-        principal.key_id, tenant.name, scopes, limits_of(tenant), tenant.suspended, tenant_since_ms=tenant.created_ms
+        principal.key_id,
+        tenant.name,
+        scopes,
+        limits_from(tenant.limits),
+        tenant.suspended,
+        tenant_since_ms=tenant.created_ms,
     )
 
 

@@ -67,7 +67,7 @@ def mount_pages(app: web.Application, state: Web) -> None:
     tools = PageTools(
         web=state,
         origins=AllowedOrigins(settings.public_url, settings.host),
-        sessions=Sessions(state.service, state.keys, life_s=settings.session_life_s, recheck_s=settings.key_life_s),
+        sessions=Sessions(state.service, state.keys),
         throttle=SignInThrottle(),
         recent=Recent(state.service),
         hub=hub,

@@ -7,12 +7,11 @@ from typing import Final, NamedTuple
 
 from functory.operations import audit, daemons, figures
 from functory.operations.tenants import list_tenants as all_tenants
+from functory.tenant_limits import TenantLimits, limits_from
 from functory.web.pages import inert_text
 from functory.web.pages.board import PAGE_ROWS
 from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Go, Page, Pages
-from functory.wire.admin import TenantLimits
-from functory.wire.tenant_limits import limits_of
 from store.base import Daemon, EndedSum, Tenant, TypeCounters, Usage
 from vocabulary.names import tenant_of, type_of
 
@@ -85,7 +84,7 @@ async def list_tenants(call: PageCall) -> Page:
         rows.append(
             TenantRow(
                 tenant,
-                limits_of(tenant),
+                limits_from(tenant.limits),
                 await figures.usage_of(service, tenant.name),
                 waiting[tenant.name],
                 running[tenant.name],

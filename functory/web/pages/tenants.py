@@ -9,14 +9,14 @@ from functory.errors import InvalidInput
 from functory.operations import keys, tenants
 from functory.operations.figures import usage_of
 from functory.statuses import status_of
+from functory.tenant_limits import limits_from
 from functory.web.http.validation_words import refusal
 from functory.web.pages.call import PageCall, whole_number
 from functory.web.pages.declaration import Go, Page, Pages
 from functory.web.pages.endpoint import render_page
 from functory.web.pages.operator import list_tenants
-from functory.wire.admin import NewTenant, TenantLimits
+from functory.wire.admin import LimitsBody, NewTenant
 from functory.wire.scopes import TENANT_SCOPES
-from functory.wire.tenant_limits import limits_of
 from store.base import Tenant
 from store.errors import Conflict
 
@@ -64,7 +64,7 @@ async def change_tenant(call: PageCall) -> Go:
     network = call.form.get("network", "default")
     if network not in NETWORK:
         raise InvalidInput("network is default, yes or no")
-    limits = _convert({**given, "network": _NETWORK_LIMITS[network], "hosts": _hosts(call.form)}, TenantLimits)
+    limits = _convert({**given, "network": _NETWORK_LIMITS[network], "hosts": _hosts(call.form)}, LimitsBody)
     weight = whole_number(call.form.get("weight", ""))
     if weight is None or not 1 <= weight <= 1000:
         raise InvalidInput("the weight is a whole number from 1 to 1,000")
@@ -133,7 +133,7 @@ async def _page(call: PageCall, new_key: str = "") -> Page:
 
 def _stored_fields(tenant: Tenant) -> dict[str, object]:
     """The form of weight and limits as it is stored."""
-    limits = limits_of(tenant)
+    limits = limits_from(tenant.limits)
     numbers = {name: getattr(limits, name) for name in LIMITS}
     return {
         "weight": tenant.weight,

@@ -60,9 +60,7 @@ def abi() -> int:
         return 0
 
 
-def restrict(
-    *, readable: Iterable[str], writable: Iterable[str], network: bool, port: int = 0, serves: int = 0
-) -> None:
+def restrict(*, readable: Iterable[str], writable: Iterable[str], network: bool, port: int, serves: int) -> None:
     """Confine this process for ever. Paths that do not exist are left out: nothing is granted by them.
 
     Without `network`, TCP connects to nothing but `port`, and to `serves`, which is the one port to listen at.

@@ -130,7 +130,7 @@ async def keep_bytes(db: Core, release: Release, document: Document) -> _Ending:
     return _Ending(release, document, result, data)
 
 
-async def drop_bytes(db: Core, ending: _Ending, *, applied: bool, is_paused: bool = False) -> None:
+async def drop_bytes(db: Core, ending: _Ending, *, applied: bool, is_paused: bool) -> None:
     """Remove the blobs that nothing refers to any more: the old ones, or those made in vain."""
     if isinstance(ending.release, Finish) and applied and not is_paused:  # it is over, and carries nothing on
         await db.blobs.remove([ending.data])

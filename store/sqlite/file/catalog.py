@@ -80,7 +80,7 @@ class Catalog:
             number = self._types[jobtype] = self._conn.last_insert_rowid()
         return number
 
-    def make_lane(self, number: int, domain: str, priority: int, *, keyed: bool = False) -> int:
+    def make_lane(self, number: int, domain: str, priority: int, *, keyed: bool) -> int:
         key = (number, domain, priority, keyed)
         lane = self._lanes.get(key)
         if lane is None:

@@ -99,6 +99,7 @@ ctx.enqueue('mail', ctx.secrets['API_KEY'])"""
     [
         ("python", "k = ctx.secrets['API_KEY']\nprint(k)\nreturn {'k': k}"),
         ("python", "raise ValueError(ctx.secrets['API_KEY'])"),
+        ("python", "print(ctx.secrets['API_KEY'], 'bytes before this were dropped]')"),
         ("python", SLOWLY),
         ("python", CRASH),
         ("python", PASSED_ON),

@@ -8,7 +8,7 @@ import pytest
 from functory.daemon.kept_keys import KeptKeys
 from functory.operations.principal import OPERATOR, Principal
 from functory.operations.verified_keys import VerifiedKey, VerifiedKeys
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 
 SUBMITS = Principal("k1", "acme", frozenset({"submit", "read"}), TenantLimits(max_jobs=7), suspended=True)
 

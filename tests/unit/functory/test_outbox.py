@@ -13,7 +13,7 @@ from functory.intake.admission import Admission
 from functory.intake.intake import Intake
 from functory.loops.job_log import JobLog
 from functory.loops.shared import make_shared
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from journal import Journal
 from runner.flow import Flow, FlowLimits
 from store.base import Store

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from functory.execution.tenant_book import TenantBook
 from store.base import Tenant
 
@@ -53,3 +55,15 @@ async def test_who_is_gone_and_who_is_suspended() -> None:
     registry.tenants = [Tenant("here", 1)]
     await book.refresh()
     assert (gone[2:], book.take_ended()) == (["again", "suspended"], {"again": None, "suspended": None})
+
+
+async def test_limits_that_cannot_be_read_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    registry = Registry()
+    book, told = book_of(registry), list[int]()
+    for limits in ("{", "{", "", "{"):
+        registry.tenants = [Tenant("acme", 1, limits=limits)]
+        await book.refresh()
+        told.append(caplog.messages.count("tenant.limits_unreadable"))
+    assert told == [1, 1, 1, 2]
+    allowed = book.of("acme-x")
+    assert (allowed.max_running, allowed.network, allowed.hosts) == (1, False, ())

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from functory.operations.principal import Principal
+from functory.tenant_limits import TenantLimits
 from functory.web.pages.charts import first_minute_ms
 from functory.web.pages.recent import Recent
-from functory.wire.admin import TenantLimits
 from store.base import Code
 from tests.support.web import Site, open_site
 

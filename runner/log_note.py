@@ -1,0 +1,26 @@
+"""The words in a log about what is missing of it. Written and recognised only here.
+
+Ensures: what `split` takes for the note is ours, whatever a job prints. A log whose own first line reads like one has a
+note before it, of 0 bytes.
+"""
+
+import re
+from typing import Final
+
+_NOTE: Final = re.compile(rb"\[(\d{1,15}) bytes before this were dropped\]\n")
+
+
+def noted(dropped: int, log: bytes) -> bytes:
+    """The end of a log, after a note if bytes before it were dropped."""
+    return b"[%d bytes before this were dropped]\n%b" % (dropped, log) if dropped or _NOTE.match(log) else log
+
+
+def split(log: bytes) -> tuple[int, bytes]:
+    """The way back."""
+    note = _NOTE.match(log)
+    return (0, log) if note is None else (int(note[1]), log[note.end() :])
+
+
+def gap(dropped: int) -> bytes:
+    """In the place of bytes that a reader was too slow for."""
+    return b"[%d bytes were dropped]\n" % dropped
