@@ -46,6 +46,13 @@ class Entry:
             self.settled = False
         self.start_round(due_ms)
 
+    def discard(self) -> bool:
+        """It is over or paused, and was not to be kept. Returns whether nothing of it stays."""
+        if self.outcome and (self.job.parent or self.children):
+            self.outcome = self.outcome._replace(result=None, log=b"")
+            return False
+        return self.job.seq is None
+
     @property
     def live(self) -> bool:
         return self.job.lock != DONE_LOCK
