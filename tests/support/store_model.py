@@ -233,8 +233,7 @@ class StoreModel:
         for child_id in entry.children & self.entries.keys():
             child = self.entries[child_id]
             if child.held:
-                child.held = False
-                child.queue(child.job.due_ms)
+                child.let_in(now_ms)
 
     def _count(self, entry: Entry, outcome: Outcome) -> None:
         events = self.events[entry.job.jobtype]
