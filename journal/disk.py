@@ -3,8 +3,10 @@
 Calls block: the journal makes them on its own threads. Errors are OSError, as the system gives them.
 """
 
+import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -143,7 +145,12 @@ class OsDisk:
 
     def open(self, name: str, *, writable: bool = False) -> OsFile:
         flags = os.O_RDWR if writable else os.O_RDONLY
-        return OsFile(os.open(self.directory / name, flags | os.O_CLOEXEC))
+        path = self.directory / name
+        fd = os.open(path, flags | os.O_CLOEXEC)
+        if stat.S_ISDIR(os.fstat(fd).st_mode):  # opened for reading, it would fail at the first read, without its name
+            os.close(fd)
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        return OsFile(fd)
 
     def rename(self, old: str, new: str) -> None:
         (self.directory / old).rename(self.directory / new)

@@ -6,9 +6,10 @@ from typing import Final, NamedTuple
 from journal.disk import File
 from journal.format import BATCH_MARK, BODY_LIMIT, SEGMENT_HEADER_BYTES, Frame, decode_frame
 
-_NAME: Final = re.compile(r"(\d{10})\.journal")
-_DAMAGED: Final = re.compile(r"(\d{10})\.damaged")
-_NUMBERED: Final = re.compile(r"(\d{10})\.")
+_NAME: Final = re.compile(r"(\d{10,12})\.journal")
+_DAMAGED: Final = re.compile(r"(\d{10,12})\.damaged")
+_NUMBERED: Final = re.compile(r"(\d{10,12})\.")
+"""Ten digits, and more after a foreign file with a number that no journal comes to. A header has up to twelve."""
 _WINDOW_BYTES: Final = 256 * 1024
 _LINE_BEFORE_BATCH: Final = b"\n" + BATCH_MARK
 

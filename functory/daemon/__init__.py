@@ -16,6 +16,7 @@ hearing.py            what it does when another daemon tells it something
 vitals.py             health, gauges, and what the daemon tells the others about itself
 upkeep.py             what has to happen again and again: leases, sysid, purges
 retention.py          how long failed jobs are kept
+served_time.py        since when jobs wait too long
 operator_key.py       the operator's first key, and its file
 own_process.py        a daemon in a process of its own, for the commands that need one
 descriptors.py        how many files and connections it may have open

@@ -15,6 +15,7 @@ from functory.daemon.joining import sysid_lease_s
 from functory.daemon.package_collector import PackageCollector
 from functory.daemon.parts import Parts
 from functory.daemon.retention import failed_before_ms, keeps_for_ever, nearly_full
+from functory.daemon.served_time import ServedTime
 from functory.daemon.vitals import Vitals
 from functory.operations.daemons import encode_info
 from functory.operations.workers import LONGEST_LEASE_MS
@@ -28,8 +29,6 @@ log = logging.getLogger("functory.upkeep")
 
 _STEP: Final = 1000
 _PURGE_EVERY_S: Final = 10.0
-_ABANDON_EVERY_MS: Final = 600_000
-"""At most, to look for jobs that waited too long: it may walk many new ones whose time lies back as far."""
 _SWEEP_EVERY_S: Final = 1.0
 _MEASURE_EVERY_S: Final = 5.0
 _COLLECT_EVERY_S: Final = 600.0
@@ -59,8 +58,7 @@ class Upkeep:
         self._vitals = vitals
         self._seen = vitals.seen
         self._garbage = GrowthCollector(own_resident_bytes)
-        self._abandoned_ms = 0
-        """When jobs that waited too long were last looked for."""
+        self._served = ServedTime(parts.shared.store, settings.keep_waiting_s, _PURGE_EVERY_S)
         self._behind_ms: int | None = None
         """How far the wall clock was behind the monotonic one when it was least behind since leases were cut."""
         self._stale: dict[Lease, bool] = {}
@@ -167,20 +165,12 @@ class Upkeep:
 
     async def purge(self) -> None:
         now_ms = self._clock.now_ms()
-        await self._expire(now_ms, failed_before_ms(self._settings, now_ms), self._waiting_before_ms(now_ms))
+        await self._expire(now_ms, failed_before_ms(self._settings, now_ms), await self._served.look(now_ms))
         if keeps_for_ever(self._settings):
             for tenant in await nearly_full(self._store):
                 await self._expire(now_ms, None, 0, tenant)
         while await self._store.expire_records(now_ms=now_ms, audit_before_ms=now_ms - _AUDIT_KEPT_MS) >= _STEP:
             self._progress.beat("purge")
-
-    def _waiting_before_ms(self, now_ms: int) -> int:
-        """What waits since before that is abandoned; 0 while it is too early to look again."""
-        keep_ms = round(self._settings.keep_waiting_s * 1000)
-        if abs(now_ms - self._abandoned_ms) < min(_ABANDON_EVERY_MS, keep_ms // 10):
-            return 0
-        self._abandoned_ms = now_ms
-        return now_ms - keep_ms
 
     async def _expire(self, now_ms: int, failed_ms: int | None, waiting_ms: int, tenant: str | None = None) -> None:
         """failed_ms: what failed before that is old; None: as the others. waiting_ms: what waits since before that."""

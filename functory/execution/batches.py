@@ -97,7 +97,7 @@ class Batches:
 
     def _give_up(self, jobs: Sequence[Job], afterwards: Afterwards) -> None:
         """Jobs whose attempts were used up by daemons that vanished."""
-        given_up = [(job, give_up(job, self._clock.now_ms())) for job in jobs]
+        given_up = [(job, kept(afterwards, job, give_up(job, self._clock.now_ms()), ())) for job in jobs]
         self._outbox.put([(job, release, passed_on(afterwards, job, release, ())) for job, release in given_up])
 
     def give_back(self, jobs: Sequence[Job]) -> None:

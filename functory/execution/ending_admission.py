@@ -13,11 +13,11 @@ from functory.errors import QuotaExceeded
 from functory.execution.afterwards import NOTHING_MORE, Afterwards, passed_on
 from functory.execution.endings import REFUSED, Admitted, Ending
 from functory.execution.outcomes import refusal, shortened, without_log
-from functory.execution.wishes import Wish, asked_for, wishes_of
+from functory.execution.wishes import Wish, asked_for, go_into_the_store, wishes_of
 from functory.intake.admission import FREE_RESULT_BYTES, Admission
 from functory.tenant_limits import TenantLimits
 from runner.protocol import NewJob
-from store.base import Discard, Finish, Job, Rearm, Release, Retry, Unclaim
+from store.base import Archive, Discard, Finish, Job, Rearm, Release, Retry, Unclaim
 from vocabulary.clock import Clock
 from vocabulary.names import tenant_of
 
@@ -73,6 +73,8 @@ class EndingAdmission:
         for jobtype, payloads in by_type.items():
             self._admission.check(jobtype, payloads)
             await self._admission.take_type(tenant, limits, jobtype)
+        if isinstance(release, Discard) and go_into_the_store(job, wishes):  # what it made may name it, so it is kept
+            release = Archive(*release)
         result = None if isinstance(release, Unclaim | Discard) else release.outcome.result
         carried = release.data if isinstance(release, Finish | Retry | Rearm) else None
         grown_bytes = 0 if carried is None else max(len(carried) - len(job.data), 0)

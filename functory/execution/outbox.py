@@ -37,7 +37,7 @@ from functory.loops.shared import Shared
 from functory.tenant_limits import TenantLimits
 from journal import JournalUnavailable
 from runner.flow import Flow
-from store.base import Archive, Discard, EndOfRun, Job, Release, ReleaseReport, Unclaim
+from store.base import Discard, EndOfRun, Job, Release, ReleaseReport, Unclaim
 from store.errors import StoreUnavailable
 from vocabulary.names import tenant_of
 
@@ -249,9 +249,7 @@ class Outbox:
 
     async def _record_with_jobs(self, job: Job, release: Release, wishes: Sequence[Wish]) -> None:
         """End a run together with the jobs that it made. Their ids stay the same when this is tried again."""
-        assert not isinstance(release, Unclaim)
-        if isinstance(release, Discard):  # what it made may name it
-            release = Archive(*release)
+        assert not isinstance(release, Unclaim | Discard)
         if self._straight is not None:
             await self._straight.showing.show_all([job.id])  # this kind of end needs it there
         now_ms = self._now()

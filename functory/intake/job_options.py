@@ -36,6 +36,7 @@ PLAIN: Final = JobOptions()
 _NO_ATTRIBUTES: Final[Mapping[str, str]] = {}
 _STAMP_CHARS: Final = 19
 """Length of the time at the start of an id."""
+_LATE_MS: Final = 60_000
 _FIT_CHARS: Final = 200
 """Options with no more text than this fit, whatever the text: a character becomes twelve at most."""
 _ATTRIBUTES: Final = fields(Record, "attributes")
@@ -97,11 +98,13 @@ def to_new_jobs(records: Iterable[Record], now_ms: int) -> list[NewJob]:
     jobs: list[NewJob] = []
     for attributes, lines in groupby(records, _ATTRIBUTES):
         ids, jobtypes, payloads, _ = zip(*lines, strict=True)
-        dt_ms, *others, key = from_attributes(attributes)
+        options = from_attributes(attributes)
+        dt_ms, *others, key = options
         stamps = [job_id[:_STAMP_CHARS] for job_id in ids]
         times_ms = {stamp: _time_of(stamp) for stamp in set(stamps)}
         created = [times_ms[stamp] for stamp in stamps]
-        dues_ms = {create_ms: _due_ms(create_ms, dt_ms, now_ms) for create_ms in times_ms.values()}
+        anchored = _is_anchored(options)
+        dues_ms = {create_ms: _due_ms(create_ms, dt_ms, now_ms, anchored) for create_ms in times_ms.values()}
         due = [dues_ms[create_ms] for create_ms in created]
         shared = map(repeat, (*others, "", "", key))  # neither unique nor parent
         jobs += make_all(NewJob, ids, jobtypes, payloads, due, created, *shared)
@@ -115,16 +118,23 @@ def to_new_job(record: Record, now_ms: int) -> NewJob:
 def new_job(job_id: str, jobtype: str, data: bytes, options: JobOptions, now_ms: int) -> NewJob:
     """A job as the store takes it. It was created at the time in its id."""
     create_ms = _time_of(job_id[:_STAMP_CHARS])
-    due_ms = _due_ms(create_ms, options.dt_ms, now_ms)
+    due_ms = _due_ms(create_ms, options.dt_ms, now_ms, _is_anchored(options))
     return NewJob(job_id, jobtype, data, due_ms, create_ms, *options[1:7], "", "", options.key)
 
 
-def _due_ms(create_ms: int, dt_ms: int | None, now_ms: int) -> int:
+def _is_anchored(options: JobOptions) -> bool:
+    """Whether the first round was given a time, from which others are counted: it must stay."""
+    return bool(options.repeat) and options.dt_ms is not None
+
+
+def _due_ms(create_ms: int, dt_ms: int | None, now_ms: int, anchored: bool) -> int:
     """When a job is due. Without dt_ms that is its creation; but an id may run ahead of a clock that was set back, and
-    that must not defer the job."""
-    if dt_ms is None:
-        return min(now_ms, create_ms)
-    return dt_ms
+    that must not defer the job. One whose line was long in a journal waits from now on, so that it is neither abandoned
+    for its age nor without a retry window. It keeps _LATE_MS of its age, so that it is due before those that came
+    after it."""
+    due_ms = min(now_ms, create_ms) if dt_ms is None else dt_ms
+    late_ms = now_ms - _LATE_MS
+    return due_ms if anchored or create_ms >= late_ms else max(due_ms, late_ms)
 
 
 @lru_cache(maxsize=4096)

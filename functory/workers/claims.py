@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from functory.execution.afterwards import NOTHING_MORE, afterwards_of, passed_on
+from functory.execution.afterwards import NOTHING_MORE, afterwards_of, kept, passed_on
 from functory.execution.handler_cache import HandlerCache
 from functory.execution.outbox import Outbox
 from functory.execution.outcomes import give_up, retry_policy
@@ -115,7 +115,7 @@ class Claims:
         retry = retry_policy(handler, self._defaults.retry)
         exhausted = [job for job in jobs if job.attempts > retry.max_attempts]
         afterwards = afterwards_of(handler)
-        given_up = [(job, give_up(job, now_ms)) for job in exhausted]
+        given_up = [(job, kept(afterwards, job, give_up(job, now_ms), ())) for job in exhausted]
         self._outbox.put([(job, release, passed_on(afterwards, job, release, ())) for job, release in given_up])
         good = [job for job in jobs if job.attempts <= retry.max_attempts]
         timeout_ms = _timeout_ms(handler)

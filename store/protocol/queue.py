@@ -125,8 +125,9 @@ class JobQueue(abc.ABC):
           child is terminal it is queued again, due at once with attempts 0. With another code it is archived,
           and its paused children are cancelled.
         Finish: as Archive; data becomes the payload if the job is paused, and is forgotten otherwise.
-        Discard: as Archive, and then the job is removed, unless it has relatives or a number of an indexed queue. Where
-          there are no transactions, a crash in between leaves it archived.
+        Discard: as Archive, and then the job is removed, unless it has relatives or a number of an indexed queue. One
+          with relatives stays without its result and log: nobody has asked whether there is room for them. Where there
+          are no transactions, a crash in between leaves it archived.
         Retry: code retry or error; counted; eligible at dt_ms; kept as the last outcome with its result, which says
           what went wrong, and added to the history. The retry window and the round stay those of the first attempt
           (Job.window_ms, Job.scheduled_ms).

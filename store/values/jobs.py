@@ -164,7 +164,7 @@ class Finish(NamedTuple):
 
 class Discard(NamedTuple):
     """The job is over, and nobody will look at it again: as Archive, and then all trace of it is removed. A job with a
-    parent, children or a number of an indexed queue is kept."""
+    number of an indexed queue is kept, and one with a parent or children without its result and log."""
 
     id: str
     token: int

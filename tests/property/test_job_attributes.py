@@ -50,6 +50,8 @@ def test_options_survive_the_journals_format(options: JobOptions, payloads: list
     assert jobs == expected
     assert {job.create_ms for job in jobs} == {1_800_000_000_123}
     due_ms = min(1_800_000_000_123, now_ms) if options.dt_ms is None else options.dt_ms
+    if now_ms - 60_000 > 1_800_000_000_123 and (options.dt_ms is None or not options.repeat):  # they are read late
+        due_ms = max(due_ms, now_ms - 60_000)
     assert {job.dt_ms for job in jobs} == {due_ms}
 
 
@@ -71,3 +73,32 @@ def test_each_batch_has_its_own_options() -> None:
     shared = {"priority": "1000"}
     records = [Record(ids[0], "a-b", b"", shared), Record(ids[1], "a-b", b"", shared), Record(ids[2], "a-b", b"", {})]
     assert [job.priority for job in to_new_jobs(records, 0)] == [1000, 1000, 500]
+
+
+@given(st.lists(st.integers(0, 200_000), min_size=2, max_size=20), st.integers(0, 100_000))
+def test_lines_that_are_read_late_keep_their_order_and_lose_their_age(ages_ms: list[int], later_ms: int) -> None:
+    """Also against those that are read after them."""
+    now_ms = 1_800_000_000_000
+    source = IdSource("a7")
+    ids = [source.take(1, now_ms - age_ms).texts()[0] for age_ms in sorted(ages_ms, reverse=True)]
+    half = len(ids) // 2
+    reads = [(job_id, now_ms if n < half else now_ms + later_ms) for n, job_id in enumerate(ids)]
+    jobs = [new_job(job_id, "acme-thumb", b"", PLAIN, read_ms) for job_id, read_ms in reads]
+    places = [(job.dt_ms, job.id) for job in jobs]
+    assert places == sorted(places)
+    assert all(job.dt_ms >= read_ms - 60_000 for job, (_, read_ms) in zip(jobs, reads, strict=True))
+
+
+def test_what_was_given_a_time() -> None:
+    """A repeating job counts its rounds from it. Another waits from when it is read, if that is late."""
+    now_ms, hour_ms = 1_800_000_000_000, 3_600_000
+    (late,) = IdSource("a7").take(1, now_ms - 10 * hour_ms).texts()
+    (fresh,) = IdSource("a7").take(1, now_ms).texts()
+
+    def due_ms(job_id: str, dt_ms: int, repeat: str = "") -> int:
+        return new_job(job_id, "acme-thumb", b"", JobOptions(dt_ms, repeat=repeat), now_ms).dt_ms - now_ms
+
+    assert due_ms(late, now_ms - 9 * hour_ms) == -60_000
+    assert due_ms(late, now_ms + hour_ms) == hour_ms
+    assert due_ms(late, now_ms - 9 * hour_ms, "SCHEDULED, +1 HOUR") == -9 * hour_ms
+    assert due_ms(fresh, now_ms - 9 * hour_ms) == -9 * hour_ms

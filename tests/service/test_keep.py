@@ -11,7 +11,7 @@ from functory.errors import Missing
 from functory.intake.job_options import PLAIN, JobOptions
 from functory.operations.jobs import get_job, wait_for_job
 from functory.workers.values import Answer
-from store.base import JobRecord, TypeCounters
+from store.base import JobRecord, NewJob, TypeCounters
 from tests.support.service import register, running_daemon, until
 from tests.support.workers import Shop
 
@@ -68,6 +68,27 @@ async def test_who_waits_for_a_job_of_a_worker_that_is_not_kept_gets_its_result(
         assert found.outcome.result == b"x"
         with pytest.raises(Missing):
             await get_job(shop.service, "acme", job_id)
+
+
+@pytest.mark.parametrize("lang", ["python", "worker"])
+async def test_jobs_that_are_given_up_are_not_kept_either(tmp_path: Path, lang: str) -> None:
+    """Their attempts were used up by a daemon, or a worker, that vanished."""
+    async with running_daemon(tmp_path) as daemon:
+        shop, now_ms = Shop(daemon), daemon.clock.now_ms()
+        (id_,) = daemon.journal.take_ids(1)
+        await daemon.store.add_jobs([NewJob(id_, "acme-stream", b"", now_ms, now_ms)], now_ms=now_ms)
+        await daemon.store.claim_jobs("acme-stream", 1, owner="zz", lease_ms=1, now_ms=now_ms)
+        await daemon.store.expire_locks(now_ms=now_ms + 1)
+        await register(daemon, "acme-stream", "return 'x'", lang, keep="none", options={"max_attempts": 1})
+        if lang == "worker":
+            assert await shop.take("stream") == []
+
+        async def is_gone() -> bool:
+            return (await daemon.store.get_usage("acme")).jobs == 0
+
+        await until(is_gone)
+        (row,) = await daemon.store.get_counters("acme", now_ms=daemon.clock.now_ms())
+        assert (row.abandoned, row.ok) == (1, 0)
 
 
 async def test_children_are_kept_for_their_parent(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from functory.daemon.daemon import Daemon
 from store.base import Code, JobState, NewJob, Tenant
 from store.url import open_store
+from tests.support.clocks import LeapingClock
 from tests.support.service import ended, register, running_daemon, until
 
 GATED = """
@@ -22,6 +23,14 @@ while not os.path.exists(payload): time.sleep(0.01)
 async def state_of(daemon: Daemon, job_id: str) -> JobState | None:
     record = await daemon.store.get_job("acme", job_id, now_ms=daemon.clock.now_ms())
     return record.state if record else None
+
+
+async def purge_until(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, begun_ms: int, hours: float) -> None:
+    """As the daemon would do it all the time, until so long after the beginning."""
+    for step in range(round(hours * 10) + 1):
+        with monkeypatch.context() as patch:
+            patch.setattr(daemon.clock, "now_ms", lambda step=step: begun_ms + step * 360_000)
+            await daemon.upkeep.purge()
 
 
 def hold_until(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, verb: str, go: asyncio.Event) -> asyncio.Event:
@@ -174,10 +183,7 @@ async def test_a_purge_takes_what_is_old_enough_and_nothing_else(
         begun_ms = daemon.clock.now_ms()
 
         async def states_after(hours: float) -> list[JobState | None]:
-            now_ms = begun_ms + round(hours * 3_600_000)
-            with monkeypatch.context() as patch:
-                patch.setattr(daemon.clock, "now_ms", lambda: now_ms)
-                await daemon.upkeep.purge()
+            await purge_until(daemon, monkeypatch, begun_ms, hours)
             return [await state_of(daemon, id_) for id_ in (done, waits, bad)]
 
         assert await states_after(0) == [JobState.ARCHIVED, JobState.WAITING, JobState.ARCHIVED]
@@ -195,9 +201,7 @@ async def test_a_job_whose_time_lies_far_back_is_given_up_only_after_it_waited(
         job = NewJob("past", "acme-nobody", b"", begun_ms - 30 * 86_400_000, begun_ms)
         await daemon.store.create_job(job, now_ms=begun_ms)
         for hours, state in ((0.5, JobState.WAITING), (1.9, JobState.WAITING), (2.5, JobState.ARCHIVED)):
-            with monkeypatch.context() as patch:
-                patch.setattr(daemon.clock, "now_ms", lambda hours=hours: begun_ms + round(hours * 3_600_000))
-                await daemon.upkeep.purge()
+            await purge_until(daemon, monkeypatch, begun_ms, hours)
             assert await state_of(daemon, job.id) is state, hours
 
 
@@ -213,7 +217,32 @@ async def test_jobs_are_given_up_also_after_the_clock_was_set_back(
                 await daemon.upkeep.purge()
                 if hours:
                     await daemon.store.create_job(job, now_ms=job.create_ms)
+        await purge_until(daemon, monkeypatch, begun_ms, 2.1)
         assert await state_of(daemon, job.id) is JobState.ARCHIVED
+
+
+@pytest.mark.parametrize("noted", [True, False], ids=["a gap", "a store of an earlier version"])
+async def test_time_in_which_no_daemon_had_the_store_is_no_reason_to_give_jobs_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noted: bool
+) -> None:
+    clock = LeapingClock()
+    begun_ms = clock.now_ms()
+    async with running_daemon(tmp_path, clock, keep_waiting="2h") as daemon:
+        job = NewJob("waits", "acme-nobody", b"", begun_ms, begun_ms)
+        repeats = job._replace(id="repeats", dt_ms=begun_ms + 1000, repeat="SCHEDULED, +1 HOUR")
+        for new in (job, repeats):
+            await daemon.store.create_job(new, now_ms=begun_ms)
+        if noted:
+            await purge_until(daemon, monkeypatch, begun_ms, 0.5)
+    clock.ahead_ms = 30 * 86_400_000
+    begun_ms += clock.ahead_ms
+    for start in range(2):  # what is known of a gap outlasts the next start
+        async with running_daemon(tmp_path, clock, keep_waiting="2h") as daemon:
+            await purge_until(daemon, monkeypatch, begun_ms, 0.1 + start)
+            assert [await state_of(daemon, id_) for id_ in ("waits", "repeats")] == [JobState.WAITING] * 2
+            if start:
+                await purge_until(daemon, monkeypatch, begun_ms, 2.3)
+                assert [await state_of(daemon, id_) for id_ in ("waits", "repeats")] == [JobState.ARCHIVED] * 2
 
 
 async def test_failed_jobs_are_kept_for_ever_until_most_of_the_quota_is_used(

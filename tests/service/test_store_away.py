@@ -8,10 +8,11 @@ import pytest
 
 from functory.daemon.daemon import Daemon
 from functory.intake import journal_reader
-from journal import BacklogFull
-from store.base import Code
+from journal import BacklogFull, Journal
+from store.base import Code, JobRecord, JobState
 from store.errors import InvalidValue, StoreUnavailable
 from tests.service.test_straight import ready
+from tests.support.clocks import LeapingClock
 from tests.support.service import ended, register, running_daemon, until
 
 
@@ -46,6 +47,24 @@ async def test_intake_goes_on_while_the_store_is_away(tmp_path: Path, monkeypatc
         records = [await ended(daemon, id_) for id_ in ids]
         assert "store" not in daemon.health().problems
     assert [record.job.attempts for record in records] == [1, 1, 1]
+
+
+async def test_a_line_that_was_long_in_the_journal_has_its_whole_retry_window(tmp_path: Path) -> None:
+    async with Journal(tmp_path / "journal", "a7") as journal:
+        (id_,) = await journal.write("acme-x", ["a"])
+    clock = LeapingClock()
+    clock.ahead_ms = 30 * 3_600_000
+    async with running_daemon(tmp_path, clock, retry_window="24h", straight="off") as daemon:
+        options = {"retry_base_ms": 3_600_000, "retry_max_ms": 3_600_000}
+        await register(daemon, "acme-x", "raise ValueError('no')", options=options)
+
+        async def has_run() -> JobRecord | None:
+            record = await daemon.store.get_job("acme", id_, now_ms=clock.now_ms())
+            return record if record is not None and record.outcome else None
+
+        record = await until(has_run)
+    assert record.outcome
+    assert (record.state, record.outcome.code) == (JobState.DEFERRED, Code.ERROR)
 
 
 async def test_a_backlog_at_its_limit_is_seen_in_health(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

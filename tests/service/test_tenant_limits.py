@@ -65,6 +65,19 @@ async def test_a_result_counts(tmp_path: Path) -> None:
         assert (await run_one(daemon, "return 'short'")).result == b'"short"'
 
 
+async def test_a_result_counts_of_a_job_that_is_kept_for_the_name_that_it_gave(tmp_path: Path) -> None:
+    async with limited(tmp_path, max_bytes=10_000) as (daemon, _):
+        await register(daemon, "acme-x", "ctx.enqueue('y', '', unique=payload)\nreturn 'r' * 6_000", keep="none")
+        codes = []
+        for name in (b"a", b"b"):
+            (job_id,) = await daemon.intake.write("acme-x", [name])
+            record = await ended(daemon, job_id)
+            assert record.outcome
+            codes.append((record.outcome.code, record.outcome.exitcode))
+        assert codes == [(Code.OK, 200), (Code.FAILED, 429)]
+        assert (await daemon.store.get_usage("acme")).size_bytes < 10_000
+
+
 async def test_a_long_trace_at_the_quota_is_no_reason_not_to_try_again(tmp_path: Path) -> None:
     async with limited(tmp_path, max_bytes=5_000) as (daemon, _):
         options = {"retry_base_ms": 3_600_000, "retry_max_ms": 3_600_000}

@@ -28,6 +28,13 @@ class Entry:
         self.set(lock="", dt_ms=due_ms, due_ms=due_ms)
         self.next_ms = None
 
+    def let_in(self, now_ms: int) -> None:
+        """It was held, and waits from now on."""
+        self.held = False
+        if self.job.due_ms < now_ms:
+            self.set(planned_ms=self.job.scheduled_ms)
+        self.queue(max(self.job.due_ms, now_ms))
+
     def pause(self, now_ms: int, next_ms: int | None = None, **changes: Any) -> None:
         self.set(lock=PAUSED_LOCK, dt_ms=now_ms, due_ms=now_ms, **changes)
         self.next_ms = next_ms
@@ -45,6 +52,13 @@ class Entry:
             parent.pending.add(self.job.id)
             self.settled = False
         self.start_round(due_ms)
+
+    def discard(self) -> bool:
+        """It is over or paused, and was not to be kept. Returns whether nothing of it stays."""
+        if self.outcome and (self.job.parent or self.children):
+            self.outcome = self.outcome._replace(result=None, log=b"")
+            return False
+        return self.job.seq is None
 
     @property
     def live(self) -> bool:

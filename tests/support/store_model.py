@@ -209,8 +209,8 @@ class StoreModel:
             self._cancel_held(entry, outcome, now_ms)
             if entry.pending and outcome.code != Code.OK:  # replayed children, which its next round waits for
                 entry.pause(now_ms, entry.job.due_ms)
-        ended = [entry for entry, _ in archived if entry.job.id in discarded]
-        self._remove([e for e in ended if not e.job.parent and not e.children and e.job.seq is None])
+        discards = [entry for release, entry in owned if entry is not None and release.id in discarded]
+        self._remove([entry for entry in discards if entry.discard()])
         return ReleaseReport(len(releases) - len(stale), tuple(stale), tuple(paused))
 
     def release_with_jobs(
@@ -233,8 +233,7 @@ class StoreModel:
         for child_id in entry.children & self.entries.keys():
             child = self.entries[child_id]
             if child.held:
-                child.held = False
-                child.queue(child.job.due_ms)
+                child.let_in(now_ms)
 
     def _count(self, entry: Entry, outcome: Outcome) -> None:
         events = self.events[entry.job.jobtype]

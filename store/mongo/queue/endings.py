@@ -190,6 +190,14 @@ def queue_step(document: Document, *, due_ms: int, now_ms: int, **fields: Any) -
     return Step(as_read(document), update, entering(effect, document))
 
 
+def enter_step(document: Document, now_ms: int) -> Step:
+    """A held job is let in. It waits from now on, so that it is neither abandoned for its age nor without a retry
+    window."""
+    due_ms: int = document["due"]
+    planned = {"planned": document.get("planned", due_ms)} if due_ms < now_ms else {}
+    return queue_step(document, due_ms=max(due_ms, now_ms), now_ms=now_ms, **planned)
+
+
 def queue_again_step(
     document: Document,
     release: Retry | Rearm,

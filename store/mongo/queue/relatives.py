@@ -26,6 +26,7 @@ from store.mongo.queue.endings import (
     NEEDED,
     Step,
     archive_step,
+    enter_step,
     held_by,
     makings,
     pause_step,
@@ -243,7 +244,7 @@ async def _free_children(db: Core, parent_id: str, now_ms: int, budget: Budget) 
         if budget.left <= 0:
             return False
         budget.left -= len(children)
-        await apply(db, [queue_step(child, due_ms=child["due"], now_ms=now_ms) for child in children], now_ms)
+        await apply(db, [enter_step(child, now_ms) for child in children], now_ms)
     return True
 
 

@@ -19,6 +19,7 @@ from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import Document
 from store.values.jobs import (
     Archive,
+    Discard,
     Finish,
     Lease,
     Rearm,
@@ -123,11 +124,19 @@ async def _end_plain(db: Core, owner: str, endings: Sequence[_Ending], now_ms: i
 
 async def keep_bytes(db: Core, release: Release, document: Document) -> _Ending:
     result = data = None
+    if isinstance(release, Discard):
+        release = _archive_of(release, document)
     if not isinstance(release, Unclaim) and release.outcome.result is not None:
         result = await db.blobs.put(release.id, release.outcome.result)
     if isinstance(release, Finish | Retry | Rearm) and release.data is not None:
         data = await db.blobs.put(release.id, release.data)
     return _Ending(release, document, result, data)
+
+
+def _archive_of(discard: Discard, document: Document) -> Archive:
+    """A job with relatives is kept, and nobody asked whether there is room for its result and log."""
+    outcome = discard.outcome._replace(result=None, log=b"") if document["kin"] else discard.outcome
+    return Archive(discard.id, discard.token, outcome)
 
 
 async def drop_bytes(db: Core, ending: _Ending, *, applied: bool, is_paused: bool) -> None:

@@ -18,7 +18,17 @@ from store.mongo.server import schema
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import Document
 from store.mongo.server.tally import Effect, of_run
-from store.values.jobs import AddReport, Archive, JournalPosition, NewJob, Release, ReleaseReport, TypeGate, Unclaim
+from store.values.jobs import (
+    AddReport,
+    Archive,
+    Discard,
+    JournalPosition,
+    NewJob,
+    Release,
+    ReleaseReport,
+    TypeGate,
+    Unclaim,
+)
 from vocabulary.names import tenant_of
 
 _LEASE_MS: Final = 30_000
@@ -62,7 +72,7 @@ class MongoStraight(MongoRelease):
         ended = [
             (job, release)
             for job, release in zip(jobs, releases, strict=True)
-            if isinstance(release, Archive) and release.token == 1
+            if isinstance(release, Archive | Discard) and release.token == 1
         ]
         there = {job.id for job in jobs} - {job.id for job, _ in ended}
         new = [job for job in jobs if job.id in there]
@@ -97,7 +107,7 @@ async def _insert_running(
     return len(jobs) - len(await _insert(db, documents, effects, now_ms))
 
 
-async def _insert_ended(db: Core, ended: Sequence[tuple[NewJob, Archive]], now_ms: int) -> set[str]:
+async def _insert_ended(db: Core, ended: Sequence[tuple[NewJob, Archive | Discard]], now_ms: int) -> set[str]:
     """Returns the ids that were there already."""
     if not ended:
         return set()

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from store.mongo.queue.changes import apply
-from store.mongo.queue.endings import NEEDED, Step, as_read, key_of, queue_step
+from store.mongo.queue.endings import NEEDED, Step, as_read, enter_step, key_of
 from store.mongo.server import schema
 from store.mongo.server.core import Core
 from store.mongo.server.driver import Document
@@ -76,16 +76,9 @@ async def _queue(db: Core, which: Document, now_ms: int, limit: int = 0) -> int:
     rows = await db.collections.jobs.find(which, NEEDED).limit(limit).to_list(None)
     queued = 0
     for start in range(0, len(rows), _CHUNK):
-        steps = [_enter_step(row, now_ms) for row in rows[start : start + _CHUNK]]
+        steps = [enter_step(row, now_ms) for row in rows[start : start + _CHUNK]]
         queued += len(await apply(db, steps, now_ms))
     return queued
-
-
-def _enter_step(document: Document, now_ms: int) -> Step:
-    """It waits from now on, so that it is neither abandoned for its age nor without a retry window."""
-    due_ms: int = document["due"]
-    planned = {"planned": document.get("planned", due_ms)} if due_ms < now_ms else {}
-    return queue_step(document, due_ms=max(due_ms, now_ms), now_ms=now_ms, **planned)
 
 
 async def hold(db: Core, jobtype: str, after: int, until: int, now_ms: int) -> int:

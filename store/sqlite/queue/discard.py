@@ -7,13 +7,17 @@ from store.sqlite.file.bulk import job_ids
 from store.sqlite.file.schema import State
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.release import release_jobs
-from store.sqlite.queue.row_changes import delete_rows
+from store.sqlite.queue.row_changes import delete_rows, drop_log, drop_result
 from store.sqlite.queue.straight import add_ended_jobs
 from store.values.jobs import Archive, Discard, JournalPosition, NewJob, Release, ReleaseReport
 
 _ALONE: Final = (
     "SELECT j.n FROM carray(?) AS e CROSS JOIN jobs j ON j.id = e.value"
     f" WHERE j.state = {State.ARCHIVED} AND j.parent IS NULL AND j.children = 0 AND j.seq IS NULL"
+)
+_KEPT: Final = (
+    "SELECT j.n, j.type, j.result_bytes, j.log_bytes FROM carray(?) AS e CROSS JOIN jobs j ON j.id = e.value"
+    " WHERE j.parent IS NOT NULL OR j.children > 0"
 )
 
 
@@ -51,3 +55,13 @@ def _discard(tx: Tx, releases: Sequence[Release], report: ReleaseReport) -> None
     if ids:
         rows: list[Any] = tx.conn.execute(_ALONE, (job_ids(ids),)).fetchall()
         delete_rows(tx, [n for (n,) in rows])
+        if len(rows) < len(ids):
+            _drop_words(tx, ids)
+
+
+def _drop_words(tx: Tx, ids: list[str]) -> None:
+    """Those with relatives are kept, and nobody asked whether there is room for their results and logs."""
+    kept: list[Any] = tx.conn.execute(_KEPT, (job_ids(ids),)).fetchall()
+    for n, number, result_bytes, log_bytes in kept:
+        drop_result(tx, n, number, result_bytes)
+        drop_log(tx, n, number, log_bytes)

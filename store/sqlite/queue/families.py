@@ -31,6 +31,11 @@ _NOT_RUNNING: Final = (
 )
 _NOTE: Final = "REPLACE INTO families (parent, duty, after, due) VALUES (?, ?, ?, ?)"
 """With a new number: the family goes behind those that wait."""
+_ENTER: Final = (
+    "UPDATE jobs SET state = ?1, due = max(due, ?2), planned = iif(due < ?2, ifnull(planned, due), planned)"
+    " WHERE n = ?3"
+)
+"""It waits from now on, so that it is neither abandoned for its age nor without a retry window."""
 _TAKE: Final = "DELETE FROM families WHERE parent = ? RETURNING parent, duty, after, due"
 
 
@@ -110,10 +115,10 @@ def _holds(tx: Tx, family: Family) -> bool:
 
 def _free(tx: Tx, children: Sequence[Row], now_ms: int) -> None:
     for child in children:
-        state = queued_state(child.due, now_ms)
-        tx.conn.execute("UPDATE jobs SET state = ? WHERE n = ?", (state, child.n))
+        state, due_ms = queued_state(child.due, now_ms), max(child.due, now_ms)
+        tx.conn.execute(_ENTER, (state, now_ms, child.n))
         leave(tx, State.HELD, child.type, child.lane)
-        put_in_queue(tx, child.lane, state, due_ms=child.due)
+        put_in_queue(tx, child.lane, state, due_ms=due_ms)
 
 
 def _end_round(tx: Tx, parent: str, due_ms: int, now_ms: int) -> None:

@@ -61,11 +61,16 @@ def change_priority(tx: Tx, n: int, priority: int) -> None:
 
 
 def drop_result(tx: Tx, n: int, number: int, result_bytes: int) -> None:
-    """Forget the kept result of a job that is to run again."""
+    """Forget the kept result of a job that is to run again, or of which nobody wants it."""
     tx.conn.execute("UPDATE jobs SET result = NULL, result_bytes = 0 WHERE n = ?", (n,))  # it may be one of 0 bytes
     tx.tally.size(number, -result_bytes)
     if result_bytes > INLINE_BYTES:
         tx.conn.execute("DELETE FROM blobs WHERE key = ?", (result_key(n),))
+
+
+def drop_log(tx: Tx, n: int, number: int, log_bytes: int) -> None:
+    tx.conn.execute("UPDATE jobs SET log = NULL, log_bytes = 0 WHERE n = ?", (n,))
+    tx.tally.size(number, -log_bytes)
 
 
 def delete_rows(tx: Tx, numbers: list[int]) -> None:

@@ -73,6 +73,26 @@ async def test_relatives_and_numbered_jobs_are_kept(store: Store) -> None:
     assert await states(store, 0, 2) == [JobState.ARCHIVED, JobState.ARCHIVED]
 
 
+async def test_relatives_are_kept_without_their_results_and_logs(store: Store) -> None:
+    await store.add_jobs(new_jobs(2), now_ms=T0)
+    well, badly = await claim(store)
+    await store.create_job(new_job(2, jobtype="acme-child", parent=well.id, data=b"child"), now_ms=T0)
+    await store.create_job(new_job(3, jobtype="acme-child", parent=badly.id, data=b"child"), now_ms=T0)
+    before = await store.get_usage(TENANT)
+    releases: list[Release] = [
+        discard(well, result=b"y" * 300_000, log=b"line"),
+        discard(badly, Code.FAILED, result=b"no", log=b"line", message="m"),
+    ]
+    await store.release_jobs(OWNER, releases, now_ms=T0)
+    assert await states(store, 0, 1) == [JobState.PAUSED, JobState.ARCHIVED]
+    for job, message in ((well, ""), (badly, "m")):
+        record = await store.get_job(TENANT, job.id, now_ms=T0)
+        assert record
+        assert record.outcome
+        assert (record.outcome.result, record.outcome.log, record.outcome.message) == (None, b"", message)
+    assert await store.get_usage(TENANT) == before
+
+
 async def test_a_unique_name_is_free_again(store: Store) -> None:
     await store.create_job(new_job(0, unique="u"), now_ms=T0)
     await store.release_jobs(OWNER, [discard(await claim_one(store))], now_ms=T0)

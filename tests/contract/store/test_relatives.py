@@ -80,6 +80,22 @@ async def test_children_run_after_their_parent_and_wake_it(store: Store) -> None
     assert {c.blocked for c in counters.values()} == {0}
 
 
+async def test_a_held_child_waits_from_when_its_parent_lets_it_in(store: Store) -> None:
+    """Neither its age nor its retry window counts the run of the parent."""
+    hour_ms = 3_600_000
+    parent = await parent_with_children(store, 1)
+    later = new_job(2, jobtype=CHILD, parent=parent, dt_ms=T0 + 2 * hour_ms)
+    await store.create_job(later, now_ms=T0)
+    await store.release_jobs(OWNER, [archive((await found(store, 0)).job)], now_ms=T0 + hour_ms)
+    old = await store.expire_jobs(now_ms=T0 + hour_ms, done_before_ms=0, waiting_before_ms=T0 + hour_ms)
+    assert old.abandoned == 0
+    (child,) = await claim(store, jobtype=CHILD, now_ms=T0 + hour_ms)
+    assert (child.id, child.window_ms, child.scheduled_ms) == (job_id(1), T0 + hour_ms, T0)
+    (child,) = await claim(store, jobtype=CHILD, now_ms=T0 + 2 * hour_ms)
+    assert (child.window_ms, child.scheduled_ms) == (T0 + 2 * hour_ms, T0 + 2 * hour_ms)
+    await check_counters(store, TENANT, T0 + 2 * hour_ms)
+
+
 async def test_a_unique_name_does_not_move_between_parents(store: Store) -> None:
     await store.add_jobs(new_jobs(2), now_ms=T0)
     first, second = await claim(store)

@@ -9,6 +9,7 @@ OUTBOX = "tests/unit/functory/test_outbox.py tests/unit/functory/test_outbox_tur
 
 daemon = in_file("functory/daemon/daemon.py", PROMISES)
 upkeep = in_file("functory/daemon/upkeep.py", PROMISES)
+served = in_file("functory/daemon/served_time.py", PROMISES)
 parts = in_file("functory/daemon/parts.py", PROMISES)
 executor = in_file("functory/execution/executor.py", PROMISES)
 keyed = in_file("functory/execution/keyed_starts.py", "tests/unit/functory/test_keyed_starts.py")
@@ -173,10 +174,15 @@ MUTANTS: list[Mutant] = [
         "                done_before_ms=now_ms - keep_done_ms,",
         "                done_before_ms=now_ms,",
     ),
-    upkeep(
+    served(
         "a purge abandons all that waits",
-        "        return now_ms - keep_ms",
-        "        return now_ms",
+        "    before_ms = now_ms - keep_ms",
+        "    before_ms = now_ms",
+    ),
+    served(
+        "time in which no daemon had the store counts",
+        "        before_ms -= gap.end_ms - gap.start_ms",
+        "        pass",
     ),
     upkeep(
         "nothing is ever purged",

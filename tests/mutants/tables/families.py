@@ -20,9 +20,10 @@ MUTANTS: list[Mutant] = [
     release("the children of a round that failed stay", "if row.pending and outcome.code in FINAL_CODES", "if False"),
     families(
         "held children stay held",
-        '        tx.conn.execute("UPDATE jobs SET state = ? WHERE n = ?", (state, child.n))',
+        "        tx.conn.execute(_ENTER, (state, now_ms, child.n))",
         "        pass",
     ),
+    families("a held child is as old as its parent's run", "due = max(due, ?2), ", ""),
     families(
         "all children are changed at once",
         "left, limit = deque(families), MAX_CHILDREN",

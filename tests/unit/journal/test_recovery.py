@@ -127,6 +127,20 @@ def test_a_segment_with_a_damaged_header_is_set_aside_and_the_rest_goes_on(tmp_p
     assert lines(tmp_path)[0] == [b"1" * 200]
 
 
+def test_lines_after_a_foreign_file_with_the_highest_number_are_found_again(tmp_path: Path) -> None:
+    (tmp_path / "9999999999.journal").write_bytes(b"not of a journal" * 100)
+    fill(tmp_path, ["0" * 200], ["1" * 200], options=ONE_A_SEGMENT)
+    fill(tmp_path, ["2" * 200], options=ONE_A_SEGMENT)
+    assert (tmp_path / "10000000002.journal").exists()
+    assert lines(tmp_path)[0] == [b"0" * 200, b"1" * 200, b"2" * 200]
+
+
+def test_a_folder_with_the_name_of_a_segment_is_named(tmp_path: Path) -> None:
+    (tmp_path / SECOND).mkdir()
+    with pytest.raises(OSError, match=SECOND):
+        recovered(tmp_path)
+
+
 def test_a_segment_that_lost_its_end_is_noticed_by_its_successor(tmp_path: Path) -> None:
     fill(tmp_path, ["0" * 200], ["1" * 200], options=ONE_A_SEGMENT)
     change(tmp_path / FIRST, lambda content: content.__delitem__(slice(FIRST_FRAME, None)))
