@@ -21,17 +21,17 @@ from functory.egress.client_hello import ClientHello, NotReadable, is_tls
 from functory.egress.head import BadRequest, Wanted
 from functory.egress.meters import Meters
 from functory.egress.request_body import BadBody
+from handlers.hosts import MAX_NAME
 
 _PIECE_BYTES: Final = 64 * 1024
 _BUFFER: Final = memoryview(bytearray(_PIECE_BYTES))
 """One for all: it is filled and emptied within one step of the event loop."""
 _LAST_WORDS_S: Final = 2.0
-_MAX_TEXT: Final = 300
 _TUNNEL_READY: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
 class Refused(Exception):
-    """The request is answered with `status` and the message."""
+    """The request is answered with `status` and the message, which has no more of the request than its host, whole."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -229,7 +229,7 @@ class Connection:
 
     async def _refuse(self, error: Refused) -> None:
         """Answer and close. Whoever does not read the answer is not waited for."""
-        text = str(error)[:_MAX_TEXT].encode("ascii", "replace").decode()
+        text = str(error).encode("ascii", "replace").decode()
         self._owner.meters.refused(self._owner.tenant)
         self._owner.tell(text)
         body = f"{text}\n"
@@ -349,7 +349,8 @@ class Connection:
             self._break_off(f"TLS cannot be read: {error}")
             return False
         if name is not None and name != host:
-            self._break_off(f"TLS asks for {name[:100]} in a tunnel to {host}")
+            other = name if len(name) <= MAX_NAME else "another host"
+            self._break_off(f"TLS asks for {other} in a tunnel to {host}")
             return False
         return True
 
@@ -360,5 +361,5 @@ class Connection:
     def _break_off(self, reason: str) -> None:
         """Too late for an answer: the log says why the connection is gone."""
         self._owner.meters.refused(self._owner.tenant)
-        self._owner.tell(reason[:_MAX_TEXT].encode("ascii", "replace").decode())
+        self._owner.tell(reason.encode("ascii", "replace").decode())
         self._finish()
