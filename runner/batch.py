@@ -192,14 +192,14 @@ class Batch:
             self._before_ms = self._share_ms(now)
             self.progress_at = now
         elif reply.kind == protocol.FAILED and not self._begun:
-            self._hook_error = f"beforeEach failed: {_text(reply.body)}"
+            self._hook_error = f"beforeEach failed: {self._text(reply.body)}"
             self.over = True
         elif reply.kind == protocol.ENDED and self._begun and self.reported == len(self.jobs) and not self._left:
             if reply.body and not self.handler.after_each:  # its jobs have their outcome already
                 raise ProtocolError("told of a hook that it does not have")
             self._after_ms = self._share_ms(now)
             if reply.body:
-                self._hook_error = f"afterEach failed: {_text(reply.body)}"
+                self._hook_error = f"afterEach failed: {self._text(reply.body)}"
             self.over = True
         elif reply.kind == protocol.LEAVING and self.reported and not self._left:
             # Only after progress: a context that leaves before its first job has cost that job an attempt, or a
@@ -329,7 +329,7 @@ class Batch:
         """A job that was asked to stop may say where it was: its log and text are kept, its code is not."""
         if reply.number == self.reported < len(self.jobs) and reply.body:
             detail = self._detail(reply.body)
-            self._last_words = _text(detail.result).removesuffix(self._timed_out).strip()
+            self._last_words = self._text(detail.result).removesuffix(self._timed_out).strip()
             self._log.feed(detail.log)
             self._dropped[self.jobs[self.reported].id] = detail.log_dropped
         self.over = True
@@ -392,6 +392,6 @@ class Batch:
         result = text.encode("utf-8", "replace")
         return Stopped(job.id, outcome.name_of(exitcode), exitcode, result, log, duration_ms, (), self._level)
 
-
-def _text(body: bytes) -> str:
-    return body[-_TEXT_BYTES:].decode("utf-8", "replace")
+    def _text(self, body: bytes) -> str:
+        """To be put behind other words. It may have been cut, here or by the child, within a secret."""
+        return self._log.hide_cut(body[-_TEXT_BYTES:]).decode("utf-8", "replace")
