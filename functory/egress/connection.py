@@ -27,6 +27,8 @@ _PIECE_BYTES: Final = 64 * 1024
 _BUFFER: Final = memoryview(bytearray(_PIECE_BYTES))
 """One for all: it is filled and emptied within one step of the event loop."""
 _LAST_WORDS_S: Final = 2.0
+_LINGER_S: Final = 30.0
+"""So long the rest of a body is read that nobody wants any more, because its sender reads the answer after that."""
 _TUNNEL_READY: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
@@ -147,6 +149,8 @@ class Connection:
         self._is_checked = False  # a tunnel's first bytes
         self._hello: ClientHello | None = None  # while it arrives
         self._hello_timer: asyncio.TimerHandle | None = None
+        self._is_answered = False  # in part at least
+        self._linger_timer: asyncio.TimerHandle | None = None  # while the rest of a body is read and dropped
         self.moved_at = self.started_at = time.monotonic()
 
     async def run(self, connect: Connect) -> None:
@@ -164,8 +168,9 @@ class Connection:
             except _Gone:
                 return
         finally:
-            if self._hello_timer is not None:
-                self._hello_timer.cancel()
+            for timer in (self._hello_timer, self._linger_timer):
+                if timer is not None:
+                    timer.cancel()
             self._client.abort()
             self._host.abort()
 
@@ -259,6 +264,7 @@ class Connection:
             if side is self._client:
                 self._from_client(data)
             else:
+                self._is_answered = True
                 self._client.write(data)
         elif not self._head.done():
             self._early += data
@@ -270,6 +276,8 @@ class Connection:
         """One side will send no more. The other is told so, and may still send."""
         if not self._is_flowing:
             self._finish()
+        elif side is self._host and self._has_more_to_send:
+            self._linger()
         elif self.other(side).has_ended or (side is self._host and not self._is_tunnel):
             self._client.close()
             self._host.close()
@@ -281,8 +289,26 @@ class Connection:
         other = self.other(side)
         if other.transport is None:
             self._finish()
+        elif side is self._host and self._has_more_to_send:
+            self._linger()
         else:
             other.close()
+
+    @property
+    def _has_more_to_send(self) -> bool:
+        """Whether the context is still at the body of a plain request that has its answer."""
+        body = None if self._wanted is None else self._wanted.body
+        return body is not None and not body.is_over and self._is_answered and not self._client.has_ended
+
+    def _linger(self) -> None:
+        """The host answered before it had all of the body. Whoever sends it reads the answer when all is sent, and
+        would lose it if the connection were closed before that."""
+        if self._linger_timer is None:
+            self._linger_timer = asyncio.get_running_loop().call_later(_LINGER_S, self._finish)
+            self._host.has_ended = True
+            self._host.abort()
+            self._client.end()
+            self._client.let_go("full")
 
     @property
     def _is_tunnel(self) -> bool:
@@ -322,7 +348,9 @@ class Connection:
         self._host.write(data[:own])
         if body is not None and body.pieces > before:
             self._count(self._client, 0, body.pieces - before)
-        if own < len(data):  # a second request, which may be meant for anywhere: the program must connect again
+        if self._linger_timer is not None and not self._has_more_to_send:
+            self._client.close()
+        elif own < len(data):  # a second request, which may be meant for anywhere: the program must connect again
             self._client.hold("body")
 
     def _check_first_bytes(self, host: str, data: bytes) -> None:
