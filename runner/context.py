@@ -250,7 +250,7 @@ class ProcessContext:
         batch = Batch(
             self._batches, jobs, handler, on_stopped,
             log=self.log, limits=self.limits, level=self.child.level, now=time.monotonic(), cancelled=cancelled,
-            oom_kills=self.child.oom_kills,
+            oom_kills=self.child.oom_kills, is_gone=lambda: self._wire.is_at_end,
         )  # fmt: skip
         if not self._ended:
             self._batch = batch
