@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from functory.egress import head
+from functory.egress.answer import AnswerHead
 from functory.egress.client_hello import ClientHello, NotReadable, is_tls
 from functory.egress.head import BadRequest, Wanted
 from functory.egress.meters import Meters
@@ -149,6 +150,7 @@ class Connection:
         self._is_checked = False  # a tunnel's first bytes
         self._hello: ClientHello | None = None  # while it arrives
         self._hello_timer: asyncio.TimerHandle | None = None
+        self._answer = AnswerHead()  # to a plain request
         self._is_answered = False  # in part at least
         self._linger_timer: asyncio.TimerHandle | None = None  # while the rest of a body is read and dropped
         self.moved_at = self.started_at = time.monotonic()
@@ -265,7 +267,7 @@ class Connection:
                 self._from_client(data)
             else:
                 self._is_answered = True
-                self._client.write(data)
+                self._client.write(data if self._is_tunnel else self._answer.take(data))
         elif not self._head.done():
             self._early += data
             if head.END in self._early or len(self._early) > head.MAX_BYTES:
@@ -274,6 +276,7 @@ class Connection:
 
     def ended(self, side: Side) -> None:
         """One side will send no more. The other is told so, and may still send."""
+        self._client.write(self._answer.rest() if side is self._host else b"")
         if not self._is_flowing:
             self._finish()
         elif side is self._host and self._has_more_to_send:
@@ -281,7 +284,7 @@ class Connection:
         elif self.other(side).has_ended or (side is self._host and not self._is_tunnel):
             self._client.close()
             self._host.close()
-        elif self._is_tunnel:  # of a plain request the end is known without that
+        elif self._is_tunnel or self._is_answered:  # of a plain request the end is known without that
             self.other(side).end()
 
     def lost(self, side: Side) -> None:
