@@ -13,11 +13,12 @@ from typing import Final
 DEFAULT_PORTS: Final = (80, 443)
 ANY_PORT: Final = "*"
 
-_MAX_NAME: Final = 253
+MAX_NAME: Final = 253
 _MAX_PATTERN: Final = 280
 _MAX_PORT: Final = 65_535
 _LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_NO_NAME: Final = "what stands for the host is neither a name nor an address"
 _EXPECTED: Final = "a host such as api.example.org, api.example.org:8443 or *.example.org"
 
 
@@ -63,7 +64,10 @@ def parse_pattern(text: str, *, any_port: bool = False) -> HostPattern:
         raise ValueError(f"{text[:40]!r}... is not {_EXPECTED}")
     if "/" in text:
         raise ValueError(f"{text!r} is not a host: leave out http:// and the path, as in api.example.org")
-    name, ports = _split(text.strip(), any_port=any_port)
+    try:
+        name, ports = _split(text.strip(), any_port=any_port)
+    except ValueError as error:
+        raise ValueError(f"{text!r}: {error}") from None
     if name == "*":
         return HostPattern(name, ports)
     wild, plain = ("*.", name[2:]) if name.startswith("*.") else ("", name)
@@ -98,19 +102,20 @@ def _split(text: str, *, any_port: bool) -> tuple[str, tuple[int, ...]]:
 
 
 def parse_port(text: str) -> int:
-    """Raises ValueError unless it is a number from 1 to 65535."""
+    """Raises ValueError unless it is a number from 1 to 65535. The message repeats nothing, as that of `host_name`."""
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) <= _MAX_PORT):
-        raise ValueError(f"{text[:20]!r} is not a port: a number from 1 to {_MAX_PORT}")
+        raise ValueError(f"the port is not a number from 1 to {_MAX_PORT}")
     return int(text)
 
 
 def host_name(text: str) -> str:
     """A name or an address in the one spelling in which they are compared. Raises ValueError.
 
-    Numbers that only some programs take for addresses (`127.1`, `0x7f000001`) are neither.
+    Numbers that only some programs take for addresses (`127.1`, `0x7f000001`) are neither. The message repeats nothing
+    of the text: it may have a secret, and a part of one would not be recognised.
     """
-    if not 0 < len(text) <= _MAX_NAME:
-        raise ValueError(f"a host has 1 to {_MAX_NAME} characters")
+    if not 0 < len(text) <= MAX_NAME:
+        raise ValueError(f"a host has 1 to {MAX_NAME} characters")
     if "%" in text:
         raise ValueError("an address with a zone is of this machine only")
     try:
@@ -119,12 +124,12 @@ def host_name(text: str) -> str:
         name = text
     try:
         name = name.lower() if name.isascii() else name.encode("idna").decode().lower()
-    except UnicodeError as error:
-        raise ValueError(f"{text[:80]!r} is not a name: {error}") from None
+    except UnicodeError:
+        raise ValueError(_NO_NAME) from None
     name = name.removesuffix(".")
     labels = name.split(".")
-    if len(name) > _MAX_NAME or not all(map(_LABEL.fullmatch, labels)) or _NUMBER.fullmatch(labels[-1]):
-        raise ValueError(f"{text[:80]!r} is not the name of a host")
+    if len(name) > MAX_NAME or not all(map(_LABEL.fullmatch, labels)) or _NUMBER.fullmatch(labels[-1]):
+        raise ValueError(_NO_NAME)
     return name
 
 

@@ -18,17 +18,17 @@ from runner import outcome, protocol
 from runner.errors import ProtocolError
 from runner.launch import Level
 from runner.limits import ContextLimits
-from runner.new_jobs import NewJobs
+from runner.new_jobs import NewJobs, detail_within
 from runner.outcome import Stopped
 from runner.progress import progress_of
-from runner.protocol import BatchJob, Detail, Reply, ReplyRow
+from runner.protocol import BatchJob, Reply, ReplyRow
 from runner.raw_log import RawLog
 
 _FAST_JOB_S: Final = 0.0005  # jobs quicker than this are worth reading in bigger chunks
 _WORTH_A_PAUSE_S: Final = 0.002
-_PRINTS_THROUGH_MS: Final = 20.0
+_PRINTS_THROUGH_US: Final = 20_000
 """A job that runs for longer prints past its reply, at once (handlers/bootstraps). Of several whose replies are read
-together, what was read is one such job's."""
+together, what was read is one such job's. By its own clock: ours divides the time of a whole chunk."""
 _TEXT_BYTES: Final = 10_000
 
 PROGRESS_FREE: Final = 100
@@ -57,9 +57,10 @@ class Batch:
         now: float,
         cancelled: AbstractSet[str] = frozenset(),
         oom_kills: Callable[[], int] = lambda: 0,
+        is_gone: Callable[[], bool] = lambda: False,
     ) -> None:
         """cancelled has the ids of jobs that are not to run on; it may grow. oom_kills tells how many processes of the
-        context were ended for memory so far."""
+        context were ended for memory so far, is_gone whether no reply will come any more."""
         self.number = number
         self.jobs = jobs
         self.handler = handler
@@ -79,8 +80,9 @@ class Batch:
         self._cancelled = cancelled
         self._oom_kills = oom_kills
         self._oom_kills_seen = oom_kills()
+        self._is_gone = is_gone
         self._begun = not handler.before_each
-        self._left = False  # the child said that it starts no further job
+        self._is_leaving = self._left = False  # the child says, or has said, that it starts no further job
         self._asked = False  # it was told to stop: a job ran out of time, or was cancelled
         self._is_cancelled = False  # that was the reason
         self._last_words = ""  # of a job that was asked to stop
@@ -120,7 +122,9 @@ class Batch:
     def feed(self, replies: Sequence[ReplyRow], now: float) -> bool:
         """Take a chunk of replies; True when it is over. Raises ProtocolError at the first that does not belong."""
         start = 0  # of a run of STOPPED replies; nearly always that is all there is, with ENDED after it
-        for at in [at for at, reply in enumerate(replies) if reply[0] != protocol.STOPPED]:
+        phases = [at for at, reply in enumerate(replies) if reply[0] != protocol.STOPPED]
+        self._is_leaving = any(replies[at][0] == protocol.LEAVING for at in phases)
+        for at in phases:
             if at > start:
                 self._take_stopped(replies[start:at], now)
             start = at + 1
@@ -190,14 +194,14 @@ class Batch:
             self._before_ms = self._share_ms(now)
             self.progress_at = now
         elif reply.kind == protocol.FAILED and not self._begun:
-            self._hook_error = f"beforeEach failed: {_text(reply.body)}"
+            self._hook_error = f"beforeEach failed: {self._text(reply.body)}"
             self.over = True
         elif reply.kind == protocol.ENDED and self._begun and self.reported == len(self.jobs) and not self._left:
             if reply.body and not self.handler.after_each:  # its jobs have their outcome already
                 raise ProtocolError("told of a hook that it does not have")
             self._after_ms = self._share_ms(now)
             if reply.body:
-                self._hook_error = f"afterEach failed: {_text(reply.body)}"
+                self._hook_error = f"afterEach failed: {self._text(reply.body)}"
             self.over = True
         elif reply.kind == protocol.LEAVING and self.reported and not self._left:
             # Only after progress: a context that leaves before its first job has cost that job an attempt, or a
@@ -244,7 +248,7 @@ class Batch:
                 self.progress = b""
                 self._told = min(self._told, 0.0)
                 self.progress_at = now
-                self._report(stopped)
+                self._report(stopped, shares_us)
 
     def _durations_ms(self, shares_us: Sequence[int], now: float) -> list[float]:
         elapsed_ms = (now - self.progress_at) * 1000
@@ -264,7 +268,7 @@ class Batch:
     def _outcome(self, job_id: str, code: int, body: bytes, duration_ms: float, was_killed: bool) -> Stopped:
         if not outcome.is_status(code):
             raise ProtocolError(f"reported {code}, an invalid status code")
-        detail = self._detail(body)
+        detail = detail_within(body, self._limits)
         if was_killed:
             told = (outcome.OOM_KILLED + detail.result)[: self._limits.result_bytes]
             code, detail = outcome.NO_MEMORY, detail._replace(result=told)
@@ -299,22 +303,6 @@ class Batch:
             return None
         return max(failed, key=durations_ms.__getitem__)
 
-    def _detail(self, body: bytes) -> Detail:
-        """What a job left, within the limits: an honest child has kept to them itself, with kinder words."""
-        if not body:
-            return protocol.NO_DETAIL
-        limits = self._limits
-        detail = protocol.parse_detail(body, max_new_jobs=limits.new_jobs)
-        if len(detail.result) > limits.result_bytes:
-            raise ProtocolError(f"sent a result of {len(detail.result)} bytes")
-        if detail.carried is not None and len(detail.carried) > limits.new_job_bytes:
-            raise ProtocolError(f"carried {len(detail.carried)} bytes on")
-        new_jobs = NewJobs(limits)
-        new_jobs.add_all(detail.new_jobs)
-        if new_jobs.too_much:
-            raise ProtocolError(new_jobs.too_much)
-        return detail
-
     def _end_of_log(self, log: bytes, dropped: int) -> tuple[bytes, int]:
         """What is kept of it, and how many bytes are dropped by then."""
         keep = self._limits.log_bytes
@@ -323,8 +311,8 @@ class Batch:
     def _take_last_words(self, reply: Reply) -> None:
         """A job that was asked to stop may say where it was: its log and text are kept, its code is not."""
         if reply.number == self.reported < len(self.jobs) and reply.body:
-            detail = self._detail(reply.body)
-            self._last_words = _text(detail.result).removesuffix(self._timed_out).strip()
+            detail = detail_within(reply.body, self._limits)
+            self._last_words = self._text(detail.result).removesuffix(self._timed_out).strip()
             self._log.feed(detail.log)
             self._last_dropped = detail.log_dropped
         self.over = True
@@ -335,11 +323,11 @@ class Batch:
 
     # Outcomes -----------------------------------------------------------------------------------------------------
 
-    def _report(self, stopped: list[Stopped]) -> None:
+    def _report(self, stopped: list[Stopped], claimed_us: Sequence[int]) -> None:
         if self._log.total_bytes:
-            slow = [index for index, one in enumerate(stopped) if one.duration_ms >= _PRINTS_THROUGH_MS]
+            slow = [index for index, us in enumerate(claimed_us[: len(stopped)]) if us >= _PRINTS_THROUGH_US]
             whose = slow[-1] if slow else -1
-            stopped[whose] = self._with_raw_log(stopped[whose])
+            stopped[whose] = self._with_raw_log(stopped[whose], is_sure=bool(slow))
         if self.handler.after_each:
             self._held += map(self._bounded, stopped)
         else:
@@ -356,9 +344,14 @@ class Batch:
             stopped, f"the jobs of a batch with afterEach left more than {limit} together: lower max_batch"
         )._replace(log=b"", log_dropped=0)
 
-    def _with_raw_log(self, stopped: Stopped) -> Stopped:
-        """With what was printed past the replies."""
+    def _with_raw_log(self, stopped: Stopped, *, is_sure: bool) -> Stopped:
+        """With what was printed past the replies. If the context ended in the next job, that one's are the last words:
+        only new jobs are taken for this one's, because a job that fails makes none."""
         printed = self._log.take()
+        if not is_sure and self.reported < len(self.jobs) and not self._is_leaving and self._is_gone():
+            self._log.feed(printed.log)
+            self._last_dropped += printed.dropped
+            printed = printed._replace(log=b"", dropped=0)
         log, dropped = self._end_of_log(stopped.log + printed.log, stopped.log_dropped + printed.dropped)
         stopped = stopped._replace(log=log, log_dropped=dropped)
         if outcome.leaves_nothing(stopped.exitcode):
@@ -385,6 +378,6 @@ class Batch:
         name = outcome.name_of(exitcode)
         return Stopped(job.id, name, exitcode, result, log, duration_ms, (), self._level, log_dropped=dropped)
 
-
-def _text(body: bytes) -> str:
-    return body[-_TEXT_BYTES:].decode("utf-8", "replace")
+    def _text(self, body: bytes) -> str:
+        """To be put behind other words. It may have been cut, here or by the child, within a secret."""
+        return self._log.hide_cut(body[-_TEXT_BYTES:]).decode("utf-8", "replace")

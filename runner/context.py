@@ -159,7 +159,8 @@ class ProcessContext:
             field_, message, line, column = protocol.parse_refusal(reply.body)
             if reply.code == 400:
                 raise HandlerSyntaxError(field_, message, line=line, column=column)
-            raise RefusedError(f"{field_} failed: {message}")
+            told = self.log.hide_cut(message.encode("utf-8", "replace")).decode("utf-8", "replace")
+            raise RefusedError(f"{field_} failed: {told}")
         return reply
 
     async def _answered(self, reply: asyncio.Future[Reply], within_s: float) -> Reply:
@@ -249,7 +250,7 @@ class ProcessContext:
         batch = Batch(
             self._batches, jobs, handler, on_stopped,
             log=self.log, limits=self.limits, level=self.child.level, now=time.monotonic(), cancelled=cancelled,
-            oom_kills=self.child.oom_kills,
+            oom_kills=self.child.oom_kills, is_gone=lambda: self._wire.is_at_end,
         )  # fmt: skip
         if not self._ended:
             self._batch = batch

@@ -1,4 +1,4 @@
-"""The jobs that one job makes, within the limits of their number, of each, and of all together.
+"""The jobs that one job makes, within the limits of their number, of each, and of all together; and all that it left.
 
 Ensures: what is taken in stays within the limits. The first that does not fit empties it for good, and `too_much` says
 which limit it was: such a job has failed, and makes no new jobs.
@@ -6,8 +6,10 @@ which limit it was: such a job has failed, and makes no new jobs.
 
 from collections.abc import Iterable
 
+from runner import protocol
+from runner.errors import ProtocolError
 from runner.limits import ContextLimits
-from runner.protocol import NewJob
+from runner.protocol import Detail, NewJob
 
 
 class NewJobs:
@@ -41,3 +43,20 @@ class NewJobs:
 
     def taken(self) -> tuple[NewJob, ...]:
         return tuple(self._taken)
+
+
+def detail_within(body: bytes, limits: ContextLimits) -> Detail:
+    """What a job left, from its reply. Raises ProtocolError past the limits: an honest child has kept to them itself,
+    with kinder words."""
+    if not body:
+        return protocol.NO_DETAIL
+    detail = protocol.parse_detail(body, max_new_jobs=limits.new_jobs)
+    if len(detail.result) > limits.result_bytes:
+        raise ProtocolError(f"sent a result of {len(detail.result)} bytes")
+    if detail.carried is not None and len(detail.carried) > limits.new_job_bytes:
+        raise ProtocolError(f"carried {len(detail.carried)} bytes on")
+    new_jobs = NewJobs(limits)
+    new_jobs.add_all(detail.new_jobs)
+    if new_jobs.too_much:
+        raise ProtocolError(new_jobs.too_much)
+    return detail

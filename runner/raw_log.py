@@ -106,6 +106,10 @@ class RawLog:
         """Without the secrets of the context."""
         return data if self.masker is None else self.masker.hide(data)
 
+    def hide_cut(self, data: bytes) -> bytes:
+        """As `hide`, for a text that may begin or end within a secret."""
+        return data if self.masker is None else self.masker.hide_cut(data)
+
     def take(self) -> Printed:
         """All since the last call."""
         if self._open:

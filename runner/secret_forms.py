@@ -1,6 +1,6 @@
-"""The forms that programs usually give to a value: itself, JSON, repr, URL, base64 in its three alignments, hex, and
-the lines of a value with several. Hex and URLs are given in both letter cases, and the value in small letters too.
-Blanks and line breaks around a value are left out: a form of the rest is found with them and without."""
+"""The forms that programs usually give to a value: itself, JSON, repr, inspect, URL, base64 in its three alignments,
+hex, and the lines of a value with several. Hex and URLs are given in both letter cases, and the value in small letters
+too. Blanks and line breaks around a value are left out: a form of the rest is found with them and without."""
 
 import base64
 import json
@@ -17,10 +17,20 @@ _SAFE_IN_URLS: Final = (
     "/",  # as python has it
     "!'()*",  # encodeURIComponent
     "!'()*#$&+,/:;=?@",  # encodeURI
-    "!()*$%&+,/:;=?@[]\\^`{|}",  # `new URL` in a browser and in node, in what follows the `?`
+    *(  # `URL` in a browser and in node
+        "!$%&'()*+,",  # user and password
+        *("!$%&'()*+,/:;=@[]|", "!$%&'()*+,/:;=@[]|^"),  # the path, with `^` escaped as of late, or not
+        *("!$%&'()*+,/:;=@[]|\\", "!$%&'()*+,/:;=@[]|^\\"),  # and of a URL such as postgres://
+        *("!()*$%&+,/:;=?@[]\\^`{|}", "!()*$%&+,/:;=?@[]\\^`{|}'"),  # what follows the `?`, of both kinds
+        "!#$%&'()*+,/:;=?@[]\\^{|}",  # what follows the `#`
+    ),
 )
 _SAFE_IN_FORMS: Final = ("", "*")
 """Where a blank is a `+`: of python and php, of URLSearchParams and java."""
+_INSPECTED: Final = {code: rf"\x{code:02X}" for code in (*range(32), *range(127, 160))} | str.maketrans(
+    {"\b": r"\b", "\t": r"\t", "\n": r"\n", "\f": r"\f", "\r": r"\r", "\\": r"\\"}
+)
+"""As node's `inspect` and `console.log` show what is in an object."""
 _ESCAPE: Final = re.compile(rb"%[0-9A-F]{2}")
 
 
@@ -57,6 +67,9 @@ def _quoted_forms(value: str, data: bytes) -> Iterator[bytes]:
     for text in (repr(f'"{value}'), ascii(f'"{value}')):
         yield text[2:-1].encode("utf-8", "surrogateescape")
     yield data.replace(b"\\", b"\\\\").replace(b"'", b"\\'")  # var_export
+    inspected = value.translate(_INSPECTED).encode("utf-8", "surrogateescape")
+    yield inspected
+    yield inspected.replace(b"'", b"\\'")
 
 
 def _url_forms(data: bytes) -> Iterator[bytes]:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import select
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -100,6 +101,13 @@ class Wire:
         left_bytes = _MOST_PIPE_BYTES
         while left_bytes > 0 and not self._closed and (read_bytes := self._read_once()):
             left_bytes -= read_bytes
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether the context has ended, or is about to, and all its replies were read."""
+        end = select.poll()
+        end.register(self._child.reader, select.POLLIN)
+        return [event for _, event in end.poll(0)] == [select.POLLHUP]
 
     def close(self) -> None:
         if self._closed:

@@ -17,21 +17,24 @@ from dataclasses import dataclass
 from typing import Final
 
 from functory.egress import head
+from functory.egress.answer import AnswerHead
 from functory.egress.client_hello import ClientHello, NotReadable, is_tls
 from functory.egress.head import BadRequest, Wanted
 from functory.egress.meters import Meters
 from functory.egress.request_body import BadBody
+from handlers.hosts import MAX_NAME
 
 _PIECE_BYTES: Final = 64 * 1024
 _BUFFER: Final = memoryview(bytearray(_PIECE_BYTES))
 """One for all: it is filled and emptied within one step of the event loop."""
 _LAST_WORDS_S: Final = 2.0
-_MAX_TEXT: Final = 300
+_LINGER_S: Final = 30.0
+"""So long the rest of a body is read that nobody wants any more, because its sender reads the answer after that."""
 _TUNNEL_READY: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
 class Refused(Exception):
-    """The request is answered with `status` and the message."""
+    """The request is answered with `status` and the message, which has no more of the request than its host, whole."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -147,6 +150,9 @@ class Connection:
         self._is_checked = False  # a tunnel's first bytes
         self._hello: ClientHello | None = None  # while it arrives
         self._hello_timer: asyncio.TimerHandle | None = None
+        self._answer = AnswerHead()  # to a plain request
+        self._is_answered = False  # in part at least
+        self._linger_timer: asyncio.TimerHandle | None = None  # while the rest of a body is read and dropped
         self.moved_at = self.started_at = time.monotonic()
 
     async def run(self, connect: Connect) -> None:
@@ -164,8 +170,9 @@ class Connection:
             except _Gone:
                 return
         finally:
-            if self._hello_timer is not None:
-                self._hello_timer.cancel()
+            for timer in (self._hello_timer, self._linger_timer):
+                if timer is not None:
+                    timer.cancel()
             self._client.abort()
             self._host.abort()
 
@@ -229,7 +236,7 @@ class Connection:
 
     async def _refuse(self, error: Refused) -> None:
         """Answer and close. Whoever does not read the answer is not waited for."""
-        text = str(error)[:_MAX_TEXT].encode("ascii", "replace").decode()
+        text = str(error).encode("ascii", "replace").decode()
         self._owner.meters.refused(self._owner.tenant)
         self._owner.tell(text)
         body = f"{text}\n"
@@ -259,7 +266,8 @@ class Connection:
             if side is self._client:
                 self._from_client(data)
             else:
-                self._client.write(data)
+                self._is_answered = True
+                self._client.write(data if self._is_tunnel else self._answer.take(data))
         elif not self._head.done():
             self._early += data
             if head.END in self._early or len(self._early) > head.MAX_BYTES:
@@ -268,12 +276,15 @@ class Connection:
 
     def ended(self, side: Side) -> None:
         """One side will send no more. The other is told so, and may still send."""
+        self._client.write(self._answer.rest() if side is self._host else b"")
         if not self._is_flowing:
             self._finish()
+        elif side is self._host and self._has_more_to_send:
+            self._linger()
         elif self.other(side).has_ended or (side is self._host and not self._is_tunnel):
             self._client.close()
             self._host.close()
-        elif self._is_tunnel:  # of a plain request the end is known without that
+        elif self._is_tunnel or self._is_answered:  # of a plain request the end is known without that
             self.other(side).end()
 
     def lost(self, side: Side) -> None:
@@ -281,8 +292,26 @@ class Connection:
         other = self.other(side)
         if other.transport is None:
             self._finish()
+        elif side is self._host and self._has_more_to_send:
+            self._linger()
         else:
             other.close()
+
+    @property
+    def _has_more_to_send(self) -> bool:
+        """Whether the context is still at the body of a plain request that has its answer."""
+        body = None if self._wanted is None else self._wanted.body
+        return body is not None and not body.is_over and self._is_answered and not self._client.has_ended
+
+    def _linger(self) -> None:
+        """The host answered before it had all of the body. Whoever sends it reads the answer when all is sent, and
+        would lose it if the connection were closed before that."""
+        if self._linger_timer is None:
+            self._linger_timer = asyncio.get_running_loop().call_later(_LINGER_S, self._finish)
+            self._host.has_ended = True
+            self._host.abort()
+            self._client.end()
+            self._client.let_go("full")
 
     @property
     def _is_tunnel(self) -> bool:
@@ -322,7 +351,9 @@ class Connection:
         self._host.write(data[:own])
         if body is not None and body.pieces > before:
             self._count(self._client, 0, body.pieces - before)
-        if own < len(data):  # a second request, which may be meant for anywhere: the program must connect again
+        if self._linger_timer is not None and not self._has_more_to_send:
+            self._client.close()
+        elif own < len(data):  # a second request, which may be meant for anywhere: the program must connect again
             self._client.hold("body")
 
     def _check_first_bytes(self, host: str, data: bytes) -> None:
@@ -349,7 +380,8 @@ class Connection:
             self._break_off(f"TLS cannot be read: {error}")
             return False
         if name is not None and name != host:
-            self._break_off(f"TLS asks for {name[:100]} in a tunnel to {host}")
+            other = name if len(name) <= MAX_NAME else "another host"
+            self._break_off(f"TLS asks for {other} in a tunnel to {host}")
             return False
         return True
 
@@ -360,5 +392,5 @@ class Connection:
     def _break_off(self, reason: str) -> None:
         """Too late for an answer: the log says why the connection is gone."""
         self._owner.meters.refused(self._owner.tenant)
-        self._owner.tell(reason[:_MAX_TEXT].encode("ascii", "replace").decode())
+        self._owner.tell(reason.encode("ascii", "replace").decode())
         self._finish()

@@ -27,7 +27,8 @@ _HTTP_PORT: Final = 80
 
 
 class BadRequest(Exception):
-    """The message is for whoever wrote the program that sent it."""
+    """The message is for whoever wrote the program that sent it. It says where the fault is and repeats nothing of the
+    request: a part of a secret would not be recognised as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,8 @@ def parse_head(data: bytes) -> Wanted:
 
 
 def _authority(text: str, default: int | None) -> tuple[str, int]:
+    if "@" in text:
+        raise BadRequest("the target must not have user:password@ before its host")
     bracketed = re.fullmatch(r"\[([^\]]*)\](?::(.*))?", text)
     if bracketed:
         name, port = bracketed[1], bracketed[2]
@@ -72,7 +75,7 @@ def _authority(text: str, default: int | None) -> tuple[str, int]:
             return host_name(name), default
         return host_name(name), parse_port(port or "")
     except ValueError as error:
-        raise BadRequest(f"{text[:100]!r} is not a host and a port: {error}") from None
+        raise BadRequest(f"the target is not a host and a port: {error}") from None
 
 
 def _absolute(target: str) -> tuple[str, int, str]:
@@ -82,10 +85,8 @@ def _absolute(target: str) -> tuple[str, int, str]:
         raise BadRequest("this is an HTTP proxy: ask for an absolute URL, such as http://example.org/")
     try:
         parts = urlsplit(target)
-    except ValueError as error:
-        raise BadRequest(f"the URL cannot be read: {error}") from None
-    if "@" in parts.netloc:
-        raise BadRequest("the URL must not have user:password@ before its host")
+    except ValueError:
+        raise BadRequest("the host of the URL cannot be read") from None
     host, port = _authority(parts.netloc, _HTTP_PORT)
     path = (parts.path or "/") + (f"?{parts.query}" if "?" in target.partition("#")[0] else "")
     if not _PATH.fullmatch(path):
@@ -102,10 +103,10 @@ def _rewritten(method: str, path: str, version: str, place: str, lines: list[str
     """The head to send, and the body that follows it. The version stays: the answer goes back as it is, and to a
     program of HTTP/1.0 nobody may send chunks."""
     fields = []
-    for line in lines:
+    for number, line in enumerate(lines, 1):
         match = _FIELD.fullmatch(line)
         if match is None:
-            raise BadRequest(f"{line[:60]!r} is not a header field")
+            raise BadRequest(f"line {number} after the first is not a header field")
         fields.append((match[1].lower(), match[2].strip(" \t"), line))
     named = {word.strip().lower() for name, value, _ in fields if name == "connection" for word in value.split(",")}
     dropped = (_OF_THIS_CONNECTION | named) - {"content-length", "transfer-encoding"}

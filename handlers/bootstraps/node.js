@@ -114,7 +114,7 @@ const PROGRESS_FREE = 10, PROGRESS_MS = 100; // after the first ten: what a job 
 const SLOW_MS = 20; // a job that runs longer prints through to the raw log: what it said survives a crash
 const TEXT_MAX = 8000;
 const CAUSES_MAX = 8;
-const IN_ONE_LINE = { breakLength: Infinity, compact: true, maxStringLength: 1000 };
+const IN_ONE_LINE = { breakLength: Infinity, compact: true, maxStringLength: Infinity };
 const TYPE = /^[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}$/;
 const MARK = /^#?J: /;
 
@@ -318,12 +318,12 @@ class Context {
   get secrets() { return this.slot.secrets; }
   get timeoutS() { return this.slot.limits.timeout_s; }
   retry({ afterS, data } = {}) {
-    if (Number.isNaN(Number(afterS ?? 0))) throw new RangeError(`ctx.retry takes seconds as afterS, not ${inspect(afterS)}`);
+    if (Number.isNaN(Number(afterS ?? 0))) throw new RangeError(`ctx.retry takes seconds as afterS, not ${inspect(afterS, IN_ONE_LINE)}`);
     throw new Outcome(100, data, afterS == null ? NO_DELAY : Math.min(Math.max(Math.trunc(afterS * 1000), 0), MAX_U32));
   }
   fail(data, code = 400) {
     if (!Number.isInteger(code) || code < 400 || code > 499) {
-      throw new RangeError(`ctx.fail takes a whole number from 400 to 499 as its code, not ${inspect(code)}`);
+      throw new RangeError(`ctx.fail takes a whole number from 400 to 499 as its code, not ${inspect(code, IN_ONE_LINE)}`);
     }
     throw new Outcome(code, data);
   }
@@ -459,7 +459,8 @@ function causesOf(err) {
 
 function explainWithHint(err, limits) {
   const hint = err && typeof err === 'object' ? limits.hints[err.code] : undefined;
-  return explain(err) + (hint ? `\n${hint}` : '');
+  const text = explain(err); // the edge where it was cut must stay one: a part of a secret is looked for there
+  return hint && text.length < TEXT_MAX ? `${text}\n${hint}` : text;
 }
 
 function judgeError(err, limits) {

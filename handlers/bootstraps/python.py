@@ -118,7 +118,7 @@ class Context:
 
     def fail(self, data: object = None, code: int = 400) -> NoReturn:
         if not is_number(code) or not 400 <= code <= 499:
-            raise ValueError(f"ctx.fail takes a whole number from 400 to 499 as its code, not {code!r:.80}")
+            raise ValueError(f"ctx.fail takes a whole number from 400 to 499 as its code, not {shown(code)}")
         raise Outcome(int(code), data)
 
     @property
@@ -193,19 +193,26 @@ def as_query(options: dict[str, object]) -> str:
 
     delay_s = options.get("delay_s", 0)
     if isinstance(delay_s, bool) or not isinstance(delay_s, int | float) or not 0 <= delay_s <= 3_155_760_000:
-        raise ValueError(f"delay_s must be a number of seconds from 0 on, not {delay_s!r:.80}")
+        raise ValueError(f"delay_s must be a number of seconds from 0 on, not {shown(delay_s)}")
     if options.get("priority", 500) not in (0, 500, 1000):
-        raise ValueError(f"priority must be 0, 500 or 1000, not {options['priority']!r:.80}")
+        raise ValueError(f"priority must be 0, 500 or 1000, not {shown(options['priority'])}")
     for name in ("domain", "key", "unique"):
         value = options.get(name)
         if value == "":
             raise ValueError(f"{name} is empty: leave it out if the job has none")
         if value is not None and (not isinstance(value, str) or len(value) > 255):
-            raise ValueError(f"{name} must be a text of up to 255 characters, not {value!r:.80}")
+            raise ValueError(f"{name} must be a text of up to 255 characters, not {shown(value)}")
     query = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in options.items())
     if len(query) > 2000:
         raise ValueError("the options of a new job are more than 2,000 characters: choose shorter names")
     return query
+
+
+def shown(value: object) -> str:
+    """In a message: a long value only by its kind, because a part of a secret would not be recognised as one."""
+    text = repr(value)
+    size = len(value if isinstance(value, str) else text)
+    return text if len(text) <= 80 else f"a {type(value).__name__} of {size} characters"
 
 
 def as_table(children: list[dict[str, Any]]) -> str:

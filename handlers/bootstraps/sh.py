@@ -172,7 +172,9 @@ class Sh:
             raise python.Refused(name, f"exit status {status}: {self.printed()}", code=python.BROKEN)
 
     def printed(self) -> str:
-        return self.log.take()[0].decode("utf-8", "replace").strip()
+        """Without a line that was cut: a part of a secret would not be recognised behind other words."""
+        text, dropped = self.log.take()[:2]
+        return (text.partition(b"\n")[2] if dropped else text).decode("utf-8", "replace").strip()
 
     def run(self, path: str, ctx: python.Context) -> object:
         os.ftruncate(self.payload_fd, 0)

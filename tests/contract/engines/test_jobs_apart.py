@@ -1,10 +1,13 @@
 """Jobs that run one after the other in a warm context have nothing of each other, whenever they print."""
 
+import select
+
 import pytest
 
 from handlers.model import Handler
 from runner.protocol import NewJob
 from runner.runner import Runner
+from runner.wire import Wire
 from tests.support.engines import jobs, languages, run, wasi
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -171,3 +174,32 @@ async def test_a_job_that_puts_something_in_the_way_of_the_next_ones_output_cost
     seen = [await run(runner, Handler("sh", body), jobs(payload)) for payload in "abc"]
     assert [one.exitcodes for one in seen] == [[200], [500], [200]]
     assert seen[1].results == [b"the scratch space cannot be written to: File exists"]
+
+
+DIES = {
+    "python": "import os\nif payload == 'die':\n    os.write(1, b'last words')\n    os._exit(3)\nctx.fail()",
+    "node": """(payload, ctx) => {
+      if (payload === 'die') { require('fs').writeSync(1, 'last words'); process.reallyExit(3); }
+      ctx.fail();
+    }""",
+    "php": "if ($payload === 'die') { echo 'last words'; exit(3); }\n$ctx->fail();",
+}
+
+
+@pytest.mark.parametrize("lang", languages(*DIES))
+async def test_the_last_words_of_a_context_are_with_the_job_that_ended_it(
+    runner: Runner, lang: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the daemon was busy, and reads them together with the replies of the jobs before it."""
+    read = Wire._readable
+
+    def read_late(wire: Wire) -> None:
+        end = select.poll()
+        end.register(wire._child.reader, 0)
+        if end.poll(0):
+            read(wire)
+
+    monkeypatch.setattr(Wire, "_readable", read_late)
+    seen = await run(runner, Handler(lang, DIES[lang], memory_mb=192), jobs("a", "b", "die", "c"))
+    assert [(one.exitcode, one.log) for one in seen.stopped] == [(400, b""), (400, b""), (502, b"last words")]
+    assert len(seen.given_back) == 1

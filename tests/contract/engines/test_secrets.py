@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 import pytest_asyncio
@@ -124,6 +125,41 @@ async def test_a_handler_that_does_not_load_tells_no_secret(keeper: Runner) -> N
     seen = await run(keeper, handler, jobs("x"))
     assert seen.exitcodes == [500]
     assert b"ValueError: ***" in seen.results[0]
+
+
+LONG = "".join(f"{number:04x}." for number in range(300))
+
+
+def caught(statement: str) -> str:
+    """In python, with another error in front of it and behind it."""
+    return f"try:\n    {statement}\nexcept Exception as err:\n    raise KeyError('x') from err"
+
+
+BEGINS_WITHIN = "import os\nraise ValueError(os.environ['API_KEY'] + 'x' * 7800)"
+ENDS_WITHIN = "throw Object.assign(new Error('x'.repeat(7000) + process.env.API_KEY), { code: 'EFBIG' })"
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        Handler("python", caught("ctx.enqueue('other', unique=ctx.secrets['API_KEY'])")),
+        Handler("python", caught("ctx.enqueue('other', delay_s=ctx.secrets['API_KEY'])")),
+        Handler("python", caught("ctx.enqueue('other', priority=ctx.secrets['API_KEY'])")),
+        Handler("python", caught("ctx.fail(code=ctx.secrets['API_KEY'])")),
+        Handler("python", "pass", before=BEGINS_WITHIN),
+        Handler("python", "pass", before_each=BEGINS_WITHIN),
+        Handler("python", "pass", after_each=BEGINS_WITHIN),
+        Handler("sh", "true", before='echo "$API_KEY"; printf "%015500d\\n" 0; false'),
+        Handler("node", "(p, ctx) => { throw { key: ctx.secrets.API_KEY, b: 1 } }"),
+        Handler("node", f"(p, ctx) => {{ {ENDS_WITHIN} }}"),
+    ],
+)
+async def test_no_message_has_a_part_of_a_long_secret(keeper: Runner, shelf: Shelf, handler: Handler) -> None:
+    shelf.values["API_KEY"] = LONG
+    seen = await run(keeper, replace(handler, secrets=("API_KEY",), memory_mb=192), jobs("x"))
+    assert seen.exitcodes == [500]
+    told = seen.results[0].decode()
+    assert not [part for at in range(len(LONG) - 7) if (part := LONG[at : at + 8]) in told], told
 
 
 async def test_a_new_version_reaches_the_next_batch_and_the_old_context_goes(keeper: Runner, shelf: Shelf) -> None:

@@ -55,6 +55,12 @@ MUTANTS: list[Mutant] = [
     connection(
         "a side that does not read stops nobody", '        self._connection.other(self).hold("full")', "        return"
     ),
+    connection(
+        "an answer before the end of a body is lost",
+        "and self._is_answered and not self._client.has_ended",
+        "and False",
+        tests="tests/unit/functory/test_egress_plain.py",
+    ),
     connection("a head may have no end", " or len(self._early) > head.MAX_BYTES:", ":"),
     connection("a byte a minute keeps a connection", " or now - self.started_at > self._limits.life_s", ""),
     proxy("any host is called", "        if not matches_any(gate.hosts, host, port):", "        if False:"),

@@ -274,11 +274,14 @@ MUTANTS: list[Mutant] = [
         "return exitcode >= BROKEN or exitcode == TOO_BIG",
         "return exitcode >= BROKEN",
     ),
+    in_file("runner/new_jobs.py", f"{BATCH} tests/security/test_oversized.py")(
+        "results have no limit", "    if len(detail.result) > limits.result_bytes:", "    if False:"
+    ),
     batch(
-        "results have no limit",
-        "        if len(detail.result) > limits.result_bytes:",
-        "        if False:",
-        tests=f"{BATCH} tests/security/test_oversized.py",
+        "the last words of a context are with the job before",
+        "and self._is_gone():",
+        "and False:",
+        tests="tests/property/test_last_words.py",
     ),
     pool(
         "contexts have no limit",

@@ -47,6 +47,11 @@ def test_what_is_no_pattern(text: str) -> None:
         parse_pattern(text)
 
 
+def test_a_wrong_port_is_told_with_its_host() -> None:
+    with pytest.raises(ValueError, match=r"'a\.org:x': the port is not a number from 1 to 65535"):
+        parse_pattern("a.org:x")
+
+
 @pytest.mark.parametrize("text", ["http://example.com/", "https://example.com", "example.com/path", "example.com:80/"])
 def test_a_url_is_said_to_be_no_host(text: str) -> None:
     with pytest.raises(ValueError, match="is not a host: leave out http:// and the path"):

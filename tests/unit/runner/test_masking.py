@@ -2,6 +2,10 @@
 
 import base64
 import json
+import os
+import shutil
+import string
+import subprocess
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus
 
@@ -80,6 +84,39 @@ def test_the_forms_of_other_languages_are_hidden(form: str) -> None:
     masked = Masker([AWKWARD]).hide(f"before {form} after".encode())
     assert MASK in masked
     assert b"5" not in masked
+
+
+NODE = r"""
+const { inspect } = require('util');
+const parts = ['username', 'password', 'pathname', 'search', 'hash'];
+const inUrl = (address, part, value) => Object.assign(new URL(address), { [part]: value }).href;
+const told = (value) => ({
+  ...Object.fromEntries(['http://me@a.example/', 'postgres://me@a.example/'].flatMap((address) =>
+    parts.map((part) => [`${part} of ${address}`, inUrl(address, part, value)]))),
+  'URLSearchParams': `${new URLSearchParams({ k: value })}`,
+  'encodeURIComponent': encodeURIComponent(value),
+  'encodeURI': encodeURI(value),
+  'JSON': JSON.stringify({ k: value }),
+  'inspect': inspect({ k: value }),
+  'inspect among quotation marks': inspect(`'"\`${value}`),
+});
+process.stdout.write(JSON.stringify(JSON.parse(require('fs').readFileSync(0, 'utf8')).map(told)));
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None and "CI" not in os.environ, reason="node is not installed")
+def test_all_that_node_makes_of_a_value_is_hidden() -> None:
+    values = [f"tok{char}en{char}value" for char in (*string.punctuation, *"\0\b\v\f\x1b\x7f\x9bé€ ")]
+    values += [f"tok{string.punctuation}value", "p@ss!w$rd&x-value", "k:ey/with[br]{}^-value"]
+    ran = subprocess.run(["node", "-e", NODE], input=json.dumps(values), capture_output=True, check=True, text=True)
+    for value, told in zip(values, json.loads(ran.stdout), strict=True):
+        masker = Masker([value])
+        for way, text in told.items():
+            if "\\" in value and way == "pathname of http://me@a.example/":
+                continue  # a backslash is a slash there
+            masked = masker.hide(text.encode())
+            assert MASK in masked, (way, text)
+            assert b"value" not in masked, (way, text)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", r"\n", r"\r\n"])
