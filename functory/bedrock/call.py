@@ -34,10 +34,15 @@ class Peer:
         """It has closed its side, or the daemon stops: nobody waits for jobs any more."""
         self._held: dict[str, HeldHere] = {}
 
-    def has_taken(self, job_id: str, token: int, *, repeats: bool) -> None:
+    def has_taken(self, job_id: str, token: int, *, repeats: bool) -> list[tuple[str, int]]:
+        """The deliveries that are forgotten for it: an earlier one of the job, and the oldest if there are many."""
+        before = self._held.pop(job_id, None)
+        forgotten = [] if before is None else [(job_id, before.token)]
         if len(self._held) >= _MOST_HELD:
-            del self._held[next(iter(self._held))]
+            oldest = next(iter(self._held))
+            forgotten.append((oldest, self._held.pop(oldest).token))
         self._held[job_id] = HeldHere(token, repeats)
+        return forgotten
 
     def held(self, job_id: str) -> "HeldHere | None":
         """Which delivery of the job was taken over this connection; None: none, or it was long ago. With it, a worker
@@ -52,13 +57,15 @@ class Peer:
 
 class Takers:
     """Over which connection of a listener each delivery was taken. A program with several connections may end a job
-    over any of them, and the connection that took it must not mean that delivery any more."""
+    over any of them, and the connection that took it must not mean that delivery any more. Ensures: it knows no
+    delivery that its connection has forgotten, so it is bounded as they are."""
 
     def __init__(self) -> None:
         self._peers: WeakValueDictionary[tuple[str, int], Peer] = WeakValueDictionary()
 
     def has_taken(self, peer: Peer, job_id: str, token: int, *, repeats: bool) -> None:
-        peer.has_taken(job_id, token, repeats=repeats)
+        for delivery in peer.has_taken(job_id, token, repeats=repeats):
+            self._peers.pop(delivery, None)
         self._peers[job_id, token] = peer
 
     def has_ended(self, job_id: str, token: int | None) -> None:

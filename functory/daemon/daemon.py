@@ -36,7 +36,8 @@ class Daemon:
     """Implements `operations.protocols.Control`."""
 
     def __init__(self, settings: Settings, *, clock: Clock | None = None, beside: Path | None = None) -> None:
-        """beside: a folder of data directories of daemons that come and go; lines that one left there are moved."""
+        """beside: a folder of data directories of daemons that come and go, of this store and others; lines that one of
+        this store left there are moved."""
         self.settings = settings
         self._beside = beside
         self.clock: Clock = clock or SystemClock()
@@ -47,9 +48,12 @@ class Daemon:
         self._joined: Callable[[], Awaitable[None]] = _nothing
 
     async def open(self) -> None:
-        """Open every part. If one fails, those before it are closed again."""
+        """Open every part. If one fails, those before it are closed again. Raises NotEmpty if the data directory is one
+        of several, and has a journal of another store."""
         try:
-            self._parts = parts = await open_parts(self.settings, self.clock, self._stack)
+            self._parts = parts = await open_parts(
+                self.settings, self.clock, self._stack, is_shared=self._beside is not None
+            )
             self.sysid, self.store, self.journal = parts.shared.owner, parts.shared.store, parts.shared.journal
             self.intake, self.executor, self.outbox = parts.intake, parts.executor, parts.outbox
             self.waiters, self.admission = parts.waiters, parts.admission

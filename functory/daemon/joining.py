@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from functory.config import Settings
-from functory.daemon.last_owner import mark_of_place, take_over
-from functory.errors import DaemonFailed
+from functory.daemon.last_owner import last_in, mark_of_place, take_over
+from functory.errors import DaemonFailed, NotEmpty
 from journal import Journal, Position
 from journal.durable import replace_durably, sync_folder
 from store.base import JournalPosition
@@ -75,6 +75,19 @@ class Joining:
     async def position(self, reader: str) -> Position | None:
         """How far the journal was read, as the store says; None if it does not, or is away."""
         return None if self.trouble else _as_position(await self._store.get_journal_position(reader))
+
+    async def owns(self, journal_dir: Path, reader: str) -> bool:
+        """Whether the lines of a journal belong into this store: nobody wrote to it, or the last who did had this
+        store, or the store has read from it before. Its URL may have changed since, with a password or a folder."""
+        last, mark = await asyncio.to_thread(last_in, journal_dir)
+        if not last or mark == mark_of_place(journal_dir, self._settings.store_url):
+            return True
+        return await self.position(reader) is not None
+
+    async def require_own(self, reader: str) -> None:
+        """Raises NotEmpty if the lines of our journal belong into another store. Call with the journal's lock."""
+        if not await self.owns(self._settings.journal_dir, reader):
+            raise NotEmpty(f"{self._settings.journal_dir} has lines of another store")
 
     async def take_over(self) -> None:
         """Give back what the last process in this folder held, unless the store is away."""

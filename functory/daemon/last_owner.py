@@ -28,7 +28,7 @@ async def take_over(journal_dir: Path, store: Store, clock: Clock, sysid: str, s
     """Give back what the last process in this folder held, and remember this one. Call with the journal's lock, before
     anything is claimed. Idempotent."""
     path, mine = journal_dir / OWNER, mark_of_place(journal_dir, store_url)
-    last, _, mark = (await asyncio.to_thread(_read, path)).partition(" ")
+    last, mark = await asyncio.to_thread(last_in, journal_dir)
     if last and last != sysid and mark == mine:
         jobs = 0
         while found := await store.expire_locks(now_ms=clock.now_ms(), limit=_STEP, owner=last):
@@ -38,6 +38,12 @@ async def take_over(journal_dir: Path, store: Store, clock: Clock, sysid: str, s
         if jobs:
             log.warning("daemon.took_over", extra={"from": last, "jobs": jobs})
     await asyncio.to_thread(_write, path, f"{sysid} {mine}")
+
+
+def last_in(journal_dir: Path) -> tuple[str, str]:
+    """The sysid of the last process in this folder, and its mark; both are empty if there was none."""
+    last, _, mark = _read(journal_dir / OWNER).partition(" ")
+    return last, mark
 
 
 def mark_of_place(journal_dir: Path, store_url: str) -> str:

@@ -3,14 +3,14 @@
 One daemon writes to `journal`, and each of several (`--processes`) to one of its own: `journal-0` and so on. With
 another number of processes, or after a restore, lines that were acknowledged are in a folder that no daemon opens. Here
 a daemon looks for such folders while it serves. Daemons inside of programs (functory/queue/in_process.py) have a data
-directory each, beside one another: what one leaves there that was killed is moved, too.
+directory each, named by a number, beside one another: what one leaves there that was killed is moved, too.
 
-Ensures: a journal that another daemon uses is not touched, because its lock is held or its name is in `other_journals`.
-Lines are moved as the daemon's own are, by the same reader and under the identity of their journal: one that is killed
-meanwhile leaves the rest to the next, and no job is added twice. No line is written to the journal, and its folder
-stays; segments that were read to their end are removed. A folder whose `identity` no daemon made is no journal; one
-that is a journal and whose `identity` was damaged is reported. A copy of a journal in use (`journal.bak`) is not read:
-the original is.
+Ensures: a journal that another daemon uses is not touched, because its lock is held or its name is in `other_journals`;
+nor is one beside whose lines belong into another store (`Joining.owns`). Lines are moved as the daemon's own are, by
+the same reader and under the identity of their journal: one that is killed meanwhile leaves the rest to the next, and
+no job is added twice. No line is written to the journal, and its folder stays; segments that were read to their end
+are removed. A folder whose `identity` no daemon made is no journal; one that is a journal and whose `identity` was
+damaged is reported. A copy of a journal in use (`journal.bak`) is not read: the original is.
 """
 
 import asyncio
@@ -83,7 +83,8 @@ class LeftJournals:
     def _find_beside(self) -> dict[str, Path]:
         """The journals of the other data directories, by their names with those of the directories."""
         own = self._settings.data_dir.name
-        others = [] if self._beside is None else sorted(it for it in self._beside.glob("*") if it.name != own)
+        found = [] if self._beside is None else self._beside.glob("*")
+        others = sorted(it for it in found if it.name.isdecimal() and it.name != own)
         return {f"{other.name}/{path.name}": path for other in others for path in journals_in(other)}
 
     async def _is_emptied(self, name: str, path: Path) -> bool:
@@ -110,14 +111,21 @@ class LeftJournals:
         identity = await asyncio.to_thread(require_identity, path)
         if identity in await asyncio.to_thread(self._identities_in_use):
             return
+        if self._is_beside(path) and not await self._joining.owns(path, identity):
+            return
         position = await self._joining.position(identity)
         async with make_journal(self._settings, path, self._shared.clock, self._shared.owner, position) as journal:
-            # Asked again now that the lock is held: until then another daemon may have read on.
+            # Asked again now that the lock is held: until then another daemon may have read on, or come and gone.
+            if self._is_beside(path) and not await self._joining.owns(path, identity):
+                return
             position = await self._joining.position(identity)
             if position is not None:
                 journal.read_on_from(position)
             if journal.stats().backlog_bytes:
                 await self._read_all(name, journal, identity)
+
+    def _is_beside(self, path: Path) -> bool:
+        return path.parent != self._settings.data_dir
 
     def _identities_in_use(self) -> set[str]:
         """Of our own journal, and of those that other daemons are said to use."""

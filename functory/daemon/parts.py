@@ -117,8 +117,9 @@ class Engine(NamedTuple):
     folders: FolderCollector
 
 
-async def open_parts(settings: Settings, clock: Clock, stack: AsyncExitStack) -> Parts:
-    """Open all parts. The stack closes those that were opened, also when a later step fails."""
+async def open_parts(settings: Settings, clock: Clock, stack: AsyncExitStack, *, is_shared: bool = False) -> Parts:
+    """Open all parts. The stack closes those that were opened, also when a later step fails. is_shared: daemons of
+    other stores may have used the data directory; then raises NotEmpty if its journal belongs to one."""
     await asyncio.to_thread(make_folder, settings.data_dir)
     await asyncio.to_thread(require_whole, settings.data_dir)
     store = open_store(settings.store_url)
@@ -130,6 +131,8 @@ async def open_parts(settings: Settings, clock: Clock, stack: AsyncExitStack) ->
     position = await joining.position(reader)
     journal = make_journal(settings, settings.journal_dir, clock, joining.sysid, position)
     await stack.enter_async_context(journal)
+    if is_shared:
+        await joining.require_own(reader)
     await joining.take_over()
     shared = make_shared(store, journal, clock, joining.sysid, _job_log(settings, stack))
     intake = Intake(shared, reader=reader, rejects=settings.data_dir / "rejected.jsonl")

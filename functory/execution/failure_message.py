@@ -20,9 +20,13 @@ _ERROR_LINES: Final = 100
 """Of an error text, at most so much of its end is looked at: it is the tenant's, and everybody waits meanwhile."""
 _JSON_BEGINS: Final = frozenset('"{')
 _FRAME: Final = re.compile(r"\s*(?:at |#\d+ )")
-_BELOW: Final = re.compile(r"\s*$|Require stack:|- /| in line \d+$")
-"""What else stands below the cause: the modules that needed one which node does not find, and the end of a text of
-PHP's whose message ends with a line break."""
+_REQUIRE_STACK: Final = "Require stack:"
+_REQUIRED_BY: Final = "- /"
+_BELOW: Final = re.compile(rf"\s*$|{_REQUIRE_STACK}| in line \d+$")
+"""What else stands below the cause, with the modules that needed one which node does not find, and the end of a text
+of PHP's whose message ends with a line break."""
+_BARE: Final = re.compile(r"[\w.$\\]+:\s*$")
+"""An error whose message begins with a line break."""
 _CAUSE: Final = "Caused by: "
 _NAMED: Final = re.compile(r"(?:[\w.$\\]*(?:Error|Exception)\b|thrown: )")
 _PYTHON_FRAME: Final = re.compile(r'  File "')
@@ -72,7 +76,15 @@ def _below_frames(lines: list[str]) -> str:
     the other lines of its message follow. Empty if there is none."""
     frames = [number for number, line in enumerate(lines) if _PYTHON_FRAME.match(line)]
     below = lines[frames[-1] + 1 :] if frames else []
-    return next((line for line in below if line[:1].strip()), "")
+    return next((_with_reason(below, number) for number, line in enumerate(below) if line[:1].strip()), "")
+
+
+def _with_reason(lines: list[str], number: int) -> str:
+    """That line, and if it is a name and nothing else, the next that is not blank."""
+    line = lines[number]
+    if not _BARE.match(line):
+        return line
+    return f"{line.rstrip()} {next((more.strip() for more in lines[number + 1 :] if more.strip()), '')}"
 
 
 def _with_cause(lines: list[str]) -> str:
@@ -87,12 +99,20 @@ def _with_cause(lines: list[str]) -> str:
 def _above_frames(lines: list[str]) -> str:
     """The line that names the error whose frames stand below it, as they do in other languages, or the last line."""
     above = list(lines)
-    while len(above) > 1 and (_FRAME.match(above[-1]) or _BELOW.match(above[-1])):
+    while len(above) > 1 and (_FRAME.match(above[-1]) or _BELOW.match(above[-1]) or _is_required_by(above)):
         above.pop()
     if len(above) == len(lines):
         return above[-1]
     first = max((number for number, line in enumerate(above[:-1]) if _FRAME.match(line)), default=-1) + 1
-    return next((line for line in above[first:] if _NAMED.match(line)), above[-1])
+    named = (number for number, line in enumerate(above) if number >= first and _NAMED.match(line))
+    return _with_reason(above, next(named, len(above) - 1))
+
+
+def _is_required_by(lines: list[str]) -> bool:
+    """Whether the last is a module of node's `Require stack:`."""
+    if not lines[-1].startswith(_REQUIRED_BY):
+        return False
+    return next((line for line in reversed(lines) if not line.startswith(_REQUIRED_BY)), "") == _REQUIRE_STACK
 
 
 def _told_in_json(text: str) -> str:

@@ -3,7 +3,8 @@
 The daemon brings what a queue needs: lines that are durable before `add` returns, lapsed leases that are found,
 retries, quotas. Its journal lies beside the file of the store, in a folder for each process that has the store open; a
 folder whose process is gone is used again, with the lines that are in it. Lines in folders that nobody uses again are
-moved into the store by whichever process has it open.
+moved into the store by whichever process has it open. Queues of several stores may share a folder: none uses or reads
+the journal of another store.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from functory.config import load_config
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
-from functory.errors import InvalidInput
+from functory.errors import InvalidInput, NotEmpty
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations import workers as operations
 from functory.operations.handlers import find_handler, serve_by_workers
@@ -105,17 +106,17 @@ class InProcessLink:
 
 
 async def _open_daemon(url: str, folder: Path, settings: Mapping[str, str]) -> Daemon:
-    """In the first folder that no other process uses."""
+    """In the first folder that no other process uses, and that has no lines of another store."""
     chosen = {"role": "api", "min_isolation": "L0", "all_tenants_trusted": "true", "log_jobs": "false", **settings}
     for number in range(_MOST_PROCESSES):
         config = load_config({**chosen, "store": url, "data_dir": str(folder / str(number))}, {})
         daemon = Daemon(config.settings, beside=folder)
         try:
             await daemon.open()
-        except JournalLocked:
+        except (JournalLocked, NotEmpty):
             continue
         return daemon
-    raise InvalidInput(f"{_MOST_PROCESSES} processes have this store open already")
+    raise InvalidInput(f"{folder} has {_MOST_PROCESSES} folders, all in use or with jobs of other stores")
 
 
 def _beside(url: str) -> Path:

@@ -220,8 +220,8 @@ class Queue:
 
     @staticmethod
     def _let_go(jobs: list[Job]) -> list[Job]:
-        """Those that can be given back."""
-        left = [job for job in jobs if not job.is_over and not job.lost.is_set()]
+        """Those that can be given back: none whose end is being said, which may have been heard."""
+        left = [job for job in jobs if not job.is_over and not job.is_ending and not job.lost.is_set()]
         for job in left:
             job.is_over = True
         return left

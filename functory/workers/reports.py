@@ -6,13 +6,13 @@ new jobs either, because the lease is renewed before they are written. An end th
 worker that did not hear the answer, gets the same verdict: here, as long as it is among the recent ones, and otherwise,
 on another daemon or after a restart, if the store tells. It does not of a job of which nothing is kept or that was
 removed (unknown), nor of one that was handed out again, or that was to be tried again and was cancelled (late).
-Another end of the same delivery is late.
+Another end of the same delivery is late, also while the first is on its way to the store.
 """
 
 import asyncio
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Final
@@ -108,8 +108,8 @@ class Reports:
             begun()
         await self._all_recorded([it.ending for it in found if isinstance(it, Held) and it.ending is not None])
         verdicts = [
-            _late(it.job.id) if isinstance(it, Held) and it.ending is None and it.job.id in late else self._ended(it)
-            for it in found
+            _late(it.job.id) if isinstance(it, Held) and _is_late(it, report, late) else self._ended(it)
+            for it, report in zip(found, reports, strict=True)
         ]
         return self._counted(
             [await self._recorded_before(tenant, *pair) for pair in zip(reports, verdicts, strict=True)]
@@ -123,7 +123,9 @@ class Reports:
             self._begin_ending(held)
         self._outbox.put([(held.job, Unclaim(held.job.id, held.job.token), ()) for held in mine])
         await self._all_recorded([it.ending for it in found if isinstance(it, Held) and it.ending is not None])
-        return self._counted(self._ended(it) for it in found)
+        return self._counted(
+            _late(it.job.id) if isinstance(it, Held) and it.reported is not None else self._ended(it) for it in found
+        )
 
     def end_tenant(self, tenant: str) -> None:
         """It was deleted."""
@@ -276,6 +278,13 @@ class Reports:
         counted = list(verdicts)
         self.late += sum(verdict.answer is Answer.LATE for verdict in counted)
         return counted
+
+
+def _is_late(held: Held, report: Report, late: Collection[str]) -> bool:
+    """Its delivery was over, or ends otherwise: given back, or with another exit code."""
+    if held.ending is None:
+        return held.job.id in late
+    return report.exitcode not in (None, held.reported)
 
 
 def _stopped(held: Held, report: Report, now_ms: int) -> Stopped:

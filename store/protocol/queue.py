@@ -59,8 +59,8 @@ class JobQueue(abc.ABC):
     @abc.abstractmethod
     async def get_next_due(self, *, after_ms: int) -> int | None:
         """When, after that time, the next deferred job comes due: a hint for when to look again. Leaves out types
-        without a handler, paused types and suspended tenants. None if there is none, or if looking for it would
-        take long.
+        without a handler, paused types and suspended tenants. If looking for it would take long, a time before that
+        is said, from which to ask again. None if there is none.
 
         Cost: on the number of types and domains with jobs, not of jobs.
         """

@@ -258,6 +258,20 @@ async def test_a_close_that_cannot_say_an_end_still_gives_back_the_other_jobs(
     assert (record.state, record.job.attempts) == (JobState.WAITING, 0)
 
 
+async def test_a_close_gives_no_job_back_whose_end_is_being_said(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have been heard, and would be done once more."""
+    async with place.open() as queue:
+        await queue.register("resize")
+        await queue.add("resize", "1", "2")
+        ending, other = await in_hand(queue, 2)
+        monkeypatch.setattr(queue._link, "report", say_nothing)
+        done = asyncio.create_task(ending.done())
+        await asyncio.sleep(0)
+        assert queue._let_go([ending, other]) == [other]
+        done.cancel()
+        await asyncio.gather(done, return_exceptions=True)
+
+
 @pytest.mark.parametrize("is_carried", [False, True])
 async def test_a_close_waits_for_a_large_end_as_long_as_its_sending_may_take(
     place: Place, monkeypatch: pytest.MonkeyPatch, is_carried: bool

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,6 +98,52 @@ async def test_another_end_than_the_one_that_is_recorded_is_late(shop: Shop, tmp
     async with open_shop(tmp_path / "other", is_new=False, store=shop.daemon.settings.store) as other:
         for place in (shop, other):
             assert [await place.report(job, code) for code in (200, 100, 400)] == [Answer.LATE, Answer.LATE, Answer.OK]
+
+
+@pytest.mark.parametrize("first", [None, 200, 400])
+async def test_while_an_end_is_on_its_way_another_is_late(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, first: int | None
+) -> None:
+    """None: the job is given back. Whoever hears ok may rely on what is recorded."""
+    await shop.serve("resize")
+    (job_id,) = await shop.post("1")
+    (job,) = await shop.take()
+    outbox = shop.daemon._parts.reported
+    put, is_put, kept = outbox.put, asyncio.Event(), []
+
+    def put_later(*given: Any) -> None:
+        kept.append(given)
+        is_put.set()
+
+    async def say(exitcode: int | None) -> Answer:
+        if exitcode is not None:
+            return await shop.report(job, exitcode, result=b"mine")
+        (verdict,) = await operations.give_back(shop.service, ACME, [held(job)])
+        return verdict.answer
+
+    monkeypatch.setattr(outbox, "put", put_later)
+    saying = [asyncio.create_task(say(first))]
+    await is_put.wait()
+    says = [first, *({None, 200, 400} - {first}), first]
+    find, has_found = shop.daemon.workers._reports._find, asyncio.Semaphore(0)
+
+    async def find_and_tell(*given: Any) -> Any:
+        try:
+            return await find(*given)
+        finally:
+            has_found.release()
+
+    monkeypatch.setattr(shop.daemon.workers._reports, "_find", find_and_tell)
+    for exitcode in says[1:]:
+        saying.append(asyncio.create_task(say(exitcode)))
+        await has_found.acquire()
+    monkeypatch.undo()
+    for endings in kept:
+        put(*endings)
+    assert await asyncio.gather(*saying) == [Answer.OK, Answer.LATE, Answer.LATE, Answer.OK]
+    outcome = (await shop.record(job_id)).outcome
+    assert (None if outcome is None else outcome.exitcode) == first
+    assert shop.gauge("worker_reports_late_total") == 2
 
 
 async def test_a_report_that_read_the_job_before_the_same_one_was_answered_makes_no_more_jobs(

@@ -114,6 +114,24 @@ async def test_a_version_that_was_saved_meanwhile_is_replaced_only_by_who_was_to
         assert (await acme.post(EDIT, form_of(refused))).location.endswith("note=saved")
 
 
+@pytest.mark.parametrize(("lang", "body"), [("http", "https://example.org/hook"), ("wasm", "AGFzbQEAAAA=")])
+async def test_a_handler_whose_body_is_no_code_can_be_saved_after_another_version(
+    site: Site, lang: str, body: str
+) -> None:
+    handler = {"lang": lang, "body": body}
+    assert (await site.call("PUT", "/acme/handler/up", json={**handler, "timeout_s": 5})).status == 200
+    async with visitor(site, "acme") as acme:
+        mine = {**await opened(acme, EDIT), **handler}
+        assert (await site.call("PUT", "/acme/handler/up", json={**handler, "timeout_s": 7})).status == 200
+        refused = await acme.post(EDIT, mine)
+        assert (refused.status, "Version 2 was saved since you opened version 1" in refused.text) == (409, True)
+        assert (await acme.post(EDIT, {**mine, "lang": "sh"})).status == 409, "in another language"
+        same = await acme.post(EDIT, {**mine, "timeout_s": "7"})
+        assert same.location.endswith("note=unchanged")
+        saved = await acme.post(EDIT, {**form_of(refused), **handler})
+        assert saved.location.endswith("note=saved")
+
+
 async def test_a_new_handler_does_not_replace_one_that_is_there_without_a_word(site: Site) -> None:
     await site.call("PUT", "/acme/handler/up?lang=python", data=b"return 1")
     async with visitor(site, "acme") as acme:

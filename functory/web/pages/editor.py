@@ -186,7 +186,8 @@ def _unseen(draft: Draft, fields: Mapping[str, Any], stored: StoredHandler) -> s
         return ""
     now = decode_handler(stored.data)
     is_same_text = bool(draft.tree) or (not now.tree and as_stored(draft.body, now.body) == now.body)
-    if is_same_text and _settings(parse_handler({**fields, "body": "-"})) == _settings(now):
+    mine = {**fields, "body": now.body or "-"}  # one that the language can have
+    if is_same_text and draft.lang == now.lang and _settings(parse_handler(mine)) == _settings(now):
         return ""
     if not draft.version:
         return (

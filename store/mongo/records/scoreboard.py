@@ -82,7 +82,8 @@ class MongoScoreboard(Core):
         found = self.collections.jobs.find(later, {"due": 1, "type": 1}, hint=schema.DEFERRED).sort("due", 1)
         rows = await found.limit(_MOST_LATER).to_list(_MOST_LATER)
         able = await self._able(sorted({row["type"] for row in rows}))
-        return next((row["due"] for row in rows if row["type"] in able), None)
+        last_ms = rows[-1]["due"] if len(rows) == _MOST_LATER else None  # nothing before it can run
+        return next((row["due"] for row in rows if row["type"] in able), last_ms)
 
     async def _able(self, types: list[str]) -> set[str]:
         """Those that have a handler, are not paused, and whose tenant is not suspended."""

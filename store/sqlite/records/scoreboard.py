@@ -64,8 +64,15 @@ _HEADS: Final = (
 _NEXT_DUE: Final = (
     f"SELECT count(*), min((SELECT min(due) FROM jobs WHERE state = {State.DEFERRED} AND lane = d.lane AND due > ?1))"
     f" FROM (SELECT l.lane{_OF_TYPES} WHERE l.deferred > 0 AND t.handler > 0 AND NOT t.paused"
-    " AND NOT coalesce(o.suspended, 0) LIMIT ?2) d"
+    " AND NOT coalesce(o.suspended, 0) {} LIMIT ?2) d"
 )
+_WITHOUT_DOMAIN_FIRST: Final = "AND l.ready IS NULL ORDER BY l.keyed"
+_NEXT_READY: Final = (
+    "SELECT min((SELECT min(ready) FROM lanes WHERE type = t.type AND priority = ?2 AND ready > ?1))"
+    " FROM types t LEFT JOIN tenants o ON o.name = t.tenant"
+    " WHERE t.handler > 0 AND NOT t.paused AND NOT coalesce(o.suspended, 0)"
+)
+"""Of lanes with a domain: the index has them in this order."""
 _PAUSED: Final = (True,)
 _NOT_PAUSED: Final = (False,)
 
@@ -88,8 +95,13 @@ def get_waiting_jobtypes(conn: apsw.Connection, now_ms: int, *, runnable: bool) 
 
 
 def get_next_due(conn: apsw.Connection, after_ms: int) -> int | None:
-    ((lanes, due_ms),) = fetch(conn, _NEXT_DUE, (after_ms, MOST_LANES + 1))
-    return None if lanes > MOST_LANES else due_ms
+    due_ms: int | None
+    ((lanes, due_ms),) = fetch(conn, _NEXT_DUE.format(""), (after_ms, MOST_LANES + 1))
+    if lanes <= MOST_LANES:
+        return due_ms
+    found = fetch(conn, _NEXT_DUE.format(_WITHOUT_DOMAIN_FIRST), (after_ms, MOST_LANES))
+    times: list[int | None] = [found[0][1], *(fetch(conn, _NEXT_READY, (after_ms, p))[0][0] for p in PRIORITIES)]
+    return min((time_ms for time_ms in times if time_ms is not None), default=None)
 
 
 def _of_domains(conn: apsw.Connection, now_ms: int, *, runnable: bool) -> Iterator[WaitingType]:

@@ -76,6 +76,26 @@ async def test_the_store_says_when_the_next_deferred_job_comes_due(store: Store)
     assert await store.get_next_due(after_ms=T0) is None, "nothing of that could run"
 
 
+@pytest.mark.parametrize("others", ["domains", "unhandled"])
+async def test_many_deferred_jobs_do_not_hide_the_next(store: Store, others: str) -> None:
+    """Whoever asks again from each time that is said comes to it, and does not pass it."""
+    await store.set_handler(TENANT, JOBTYPE, lang="sh", data=b"true", now_ms=T0)
+    if others == "domains":
+        more = [new_job(n, domain=f"d{n}", dt_ms=T0 + 9000) for n in range(1001)]
+    else:
+        more = [new_job(n, jobtype=f"{TENANT}-unhandled", dt_ms=T0 + 1 + n) for n in range(45)]
+    some = [new_job(2001, dt_ms=T0 + 50), new_job(2002, domain="other", dt_ms=T0 + 60)]
+    await store.add_jobs([*more, *some], now_ms=T0)
+    said: list[int] = [T0]
+    while said[-1] < T0 + 60:
+        next_ms = await store.get_next_due(after_ms=said[-1])
+        assert next_ms is not None
+        assert next_ms > said[-1]
+        said.append(next_ms)
+    assert said[-2:] == [T0 + 50, T0 + 60]
+    assert len(said) <= 5, "in few steps"
+
+
 async def test_waiting_types_say_count_age_and_handler(store: Store) -> None:
     await store.add_jobs(
         [new_job(1), new_job(2, dt_ms=T0 - 9, create_ms=T0 - 9, priority=0), new_job(3, dt_ms=T0 + 99)], now_ms=T0
