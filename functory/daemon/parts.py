@@ -225,6 +225,7 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
     reported = Outbox(replace(shared, owner=OWNER), intake, admission, tenants.limits_of, runner.flow)
     workers = _worker_queue(settings, shared, reported, tenants, policy, executor)
     trial_runs = _trial_runs(settings, runner, tenants, policy, isolation)
+    trial_runs.questions.on_left = executor.wake
     announcer = _announcer(settings, isolation, shared, executor, workers)
     handlers, admit = HandlersInForce(shared.store, gates, executor.handlers), partial(_admit, admission, tenants)
     told, ask = [executor.added, workers.added, announcer.added], asker(handlers, trial_runs)
