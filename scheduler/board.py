@@ -5,7 +5,7 @@ tenant and in all, agree with each other. Forgets a type as soon as nothing of i
 is there and not with what has been.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from scheduler.errors import NotRunning
 from scheduler.values import Candidate, Hold, TenantTerms, check_terms
@@ -52,6 +52,8 @@ class Board:
         self.slots_held = 0
         self.types: dict[str, TypeState] = {}
         self.tenants: dict[str, TenantState] = {}
+        self.on_fewer: Callable[[str], None] = _nobody
+        """Told the tenant of which less runs now; "" when the caps may be others."""
 
     @property
     def free_slots(self) -> int:
@@ -65,11 +67,14 @@ class Board:
             del self.tenants[name]
         for name, theirs in terms.items():
             self._tenant(name).terms = theirs
+        self.on_fewer("")
 
     def run_outside(self, tenant: str, change: int) -> TenantState:
         """So many more (or fewer) things of the tenant run without a slot."""
         state = self._tenant(tenant)
         state.outside += change
+        if change < 0:
+            self.on_fewer(tenant)
         return state
 
     def running(self, tenant: str) -> int:
@@ -102,6 +107,7 @@ class Board:
         state.tenant.slots_held -= 1
         self.slots_held -= 1
         self._forget_if_idle(state)
+        self.on_fewer(state.tenant.name)
         return state
 
     def hold(self, jobtype: str) -> Hold | None:
@@ -138,3 +144,7 @@ class Board:
         if state.waiting == 0 and state.slots_held == 0:
             del self.types[state.jobtype]
             state.tenant.types -= 1
+
+
+def _nobody(_tenant: str) -> None:
+    """Nobody waits for that."""

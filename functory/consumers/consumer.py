@@ -49,6 +49,8 @@ class Consumer(Generic[T]):
         self._woken = asyncio.Event()
         self._looked = asyncio.Event()
         self._is_stopping = False
+        self._is_looking = False
+        self._is_cut = False
         self._failure: BaseException | None = None
         self.head = self._window.processed
         """What the source said at the last look."""
@@ -70,11 +72,12 @@ class Consumer(Generic[T]):
         self._saved = self._start_index - 1 if kept is None else kept
         self._window = IndexWindow(self._saved, self._window.limits)
         self._woken, self._looked = asyncio.Event(), asyncio.Event()
-        self._is_stopping, self._failure = False, None
+        self._is_stopping, self._is_cut, self._failure = False, False, None
         self._loop = asyncio.create_task(self._consume(), name="consumer")
 
     async def stop(self, grace_s: float | None = None) -> None:
-        """Start no more jobs, let those in work end, keep the progress. After grace_s what still works is cancelled.
+        """Start no more jobs, let those in work end, keep the progress. After grace_s what still works is
+        cancelled, and so is a question that the source has not answered: the next look asks it again.
 
         Idempotent, and legal before start. Raises nothing of what a worker raised: `done` does.
         """
@@ -84,6 +87,9 @@ class Consumer(Generic[T]):
             await asyncio.wait([self._loop], timeout=grace_s)
             for task in self._working:
                 task.cancel()
+            if self._is_looking and not self._is_cut:
+                self._is_cut = True
+                self._loop.cancel()
             await asyncio.wait([self._loop])
 
     def check(self) -> None:
@@ -117,7 +123,7 @@ class Consumer(Generic[T]):
         try:
             while not self._is_over():
                 self._woken.clear()
-                await self._look()
+                await self._look_unless_cut()
                 await self._save()
                 self._looked.set()
                 if not self._is_over():
@@ -130,6 +136,19 @@ class Consumer(Generic[T]):
 
     def _is_over(self) -> bool:
         return self._failure is not None or (self._is_stopping and not self._working)
+
+    async def _look_unless_cut(self) -> None:
+        """Only a look can be cut: progress is kept as always."""
+        self._is_looking = True
+        try:
+            await self._look()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self._is_cut or task is None:
+                raise
+            task.uncancel()
+        finally:
+            self._is_looking = False
 
     async def _look(self) -> None:
         """Start what may start, until there is no job at an index or no worker for it."""

@@ -2,7 +2,8 @@
 
 One daemon leads a consumer at a time, by a lease with a token in the store. A leader that dies is replaced when its
 lease has lapsed; one that stops resigns at once. Nothing that goes wrong with one consumer ends this loop, or another
-consumer: it begins again from what the store says.
+consumer: it begins again from what the store says. The loop never waits for a consumer that ends: only its own
+successor does.
 """
 
 import asyncio
@@ -65,6 +66,8 @@ class ConsumerLeaders:
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         self._records: dict[Key, ConsumerRecord] = {}
         """As they were when their tasks began."""
+        self._ending: dict[asyncio.Task[None], ConsumerRecord] = {}
+        """Told to end, and not over."""
         self._led: dict[str, LedConsumer] = {}
         """By jobtype."""
         self._woken = asyncio.Event()
@@ -156,7 +159,8 @@ class ConsumerLeaders:
                 await asyncio.sleep(_PAUSE_S)
                 is_time = await self._is_time()
         finally:
-            await self._give_up(list(self._tasks))
+            self._give_up(list(self._tasks))
+            await asyncio.gather(*self._ending, return_exceptions=True)
 
     async def _is_time(self) -> bool:
         """Wait for news, or for the next poll. True: it was the poll."""
@@ -200,8 +204,8 @@ class ConsumerLeaders:
             return
         mine: dict[Key, ConsumerRecord] = {(record.tenant, record.name): record for record in records}
         changed = [key for key in self._tasks if not _is_same(mine.get(key), self._records[key])]
-        await self._give_up([*changed, *(key for key, task in self._tasks.items() if task.done())])
-        new = [item for item in mine.items() if item[0] not in self._tasks]
+        self._give_up([*changed, *(key for key, task in self._tasks.items() if task.done())])
+        new = self._without_predecessor([item for item in mine.items() if item[0] not in self._tasks])
         if new and await self._knows_tenants():
             for key, record in new:
                 self._records[key] = record
@@ -224,11 +228,24 @@ class ConsumerLeaders:
                         record.tenant, record.name, now_ms=self._shared.clock.now_ms(), only_ending=True
                     )
 
-    async def _give_up(self, keys: Sequence[Key]) -> None:
-        tasks = [self._tasks.pop(key) for key in keys if key in self._tasks]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    def _give_up(self, keys: Iterable[Key]) -> None:
+        """Tell these to end. Who is over is forgotten at once."""
+        for key in keys:
+            if (task := self._tasks.pop(key, None)) is not None:
+                record = self._records.pop(key)
+                if task.cancel():
+                    self._ending[task] = record
+                    task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._ending[task]
+        self.changed()
+
+    def _without_predecessor(self, new: list[tuple[Key, ConsumerRecord]]) -> list[tuple[Key, ConsumerRecord]]:
+        """Without those whose name or type one has that is still ending: `changed` comes when that is over."""
+        names = {old[:2] for old in self._ending.values()}
+        types = {old.jobtype for old in self._ending.values()}
+        return [(key, record) for key, record in new if key not in names and record.jobtype not in types]
 
     async def _lead(self, record: ConsumerRecord) -> None:
         """Lead until the lead is lost. What goes wrong costs a pause, and a new beginning."""

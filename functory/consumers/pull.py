@@ -3,8 +3,9 @@
     {"ask": "head"}               a whole number: the last index that there is
     {"ask": "at", "index": 7}     the payload of the job at that index; a retry says that it is not there yet
 
-The handler runs outside the queue, in the sandbox, as a try does. What it answers is the tenant's word: bounded,
-checked, and never the end of a loop. SourceTrouble says what is wrong with it, for the tenant to read.
+The handler runs outside the queue, in the sandbox, as a try does, and waits for its turn. What it answers is the
+tenant's word: bounded, checked, and never the end of a loop. SourceTrouble says what is wrong with it, for the tenant
+to read.
 """
 
 import json
@@ -26,7 +27,7 @@ _DIGITS: Final = 20
 _WORDS: Final = 200
 
 Ask = Callable[[str, bytes], Awaitable[Stopped]]
-"""Run the handler of a jobtype on a payload, once and now. Raises SourceTrouble."""
+"""Run the handler of a jobtype on a payload, once, as soon as its tenant may run one more. Raises SourceTrouble."""
 
 
 class SourceTrouble(Exception):
@@ -73,7 +74,7 @@ def asker(handlers: HandlersInForce, trial_runs: TrialRuns) -> Ask:
                 raise SourceTrouble(f"the source {type_of(jobtype)} has no handler: register one")
             if handler.lang == WORKER:
                 raise SourceTrouble("the jobs of the source are taken by workers: it needs a handler that runs here")
-            return await trial_runs.invoke(jobtype, handler, payload)
+            return await trial_runs.ask(jobtype, handler, payload)
         except (FunctoryError, HandlerError, RunnerError) as error:
             raise SourceTrouble(f"the source cannot be asked: {error}") from error
 

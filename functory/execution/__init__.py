@@ -17,5 +17,5 @@ wishes.py            jobs that a job asked for; families.py what a parent is tol
 afterwards.py        who gets a job's result, and whether the job is kept
 outbox.py            outcomes on their way to the store; endings.py what they are; ending_admission.py quotas
 waiters.py           who waits for which job
-trial_runs.py        a handler run once, without a job
+trial_runs.py        a handler run once, without a job; tenant_places.py where such runs wait, for consumers
 """

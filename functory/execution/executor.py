@@ -381,4 +381,9 @@ class Executor:
 
     def _rest(self, jobtype: str) -> None:
         self._policy.update_waiting(Candidate(jobtype, 0))
-        asyncio.get_running_loop().call_later(self._outlook.rest(jobtype), self.wake)
+        asyncio.get_running_loop().call_later(self._outlook.rest(jobtype), self._rested)
+
+    def _rested(self) -> None:
+        """Only time has passed, which is no news: under load, looks keep their distance."""
+        self._wants_look = True
+        self._woken.set()

@@ -8,18 +8,11 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from scheduler.claim_pause import REST_S, pause_s
 from store.base import Job, Store, WaitingType
 from vocabulary.clock import Clock
 from vocabulary.columns import fields
 from vocabulary.names import tenant_of
-
-REST_S: Final = 0.1
-"""Pause of a type after a claim that found nothing although jobs wait: their rate domain has no token, the cap of their
-key is reached, or another daemon was quicker."""
-_LONGEST_REST_S: Final = 1.0
-_REST_PART: Final = 20
-"""Of the time for which claims of a type found nothing, each further pause is this part: a token that comes at last is
-hardly taken later for it, and very many types without one do not keep the daemon busy."""
 
 _MOST_UNABLE: Final = 20_000
 _KEY: Final = fields(Job, "key")
@@ -138,7 +131,7 @@ class Outlook:
         """A claim of it found nothing. Returns after how many seconds it may be tried again."""
         now_s = self._clock.monotonic_s()
         in_vain_s = now_s - self._in_vain.setdefault(jobtype, now_s)
-        until_s = now_s + max(REST_S, min(in_vain_s / _REST_PART, _LONGEST_REST_S))
+        until_s = now_s + pause_s(in_vain_s)
         if until_s - now_s > 2 * REST_S:
             until_s -= until_s % REST_S  # those that rest for long are looked for together
         self._resting[jobtype] = until_s, self._counted.get(jobtype, 0)

@@ -1,17 +1,19 @@
-"""Runs a handler outside the queue: to check its text, or to try it once.
+"""Runs a handler outside the queue: to check its text, to try it once, or to ask it for a consumer.
 
 Such runs take no slot and leave the slots their contexts. They count as running of their tenant, have a bound of their
-own for each tenant and in all, and end with their tenant.
+own for each tenant and in all, and end with their tenant. A try that finds no place is refused; a question waits.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from functory.errors import Forbidden, QuotaExceeded
 from functory.execution.tenant_book import Allowance, permitted
+from functory.execution.tenant_places import TenantPlaces
 from functory.loops.tenant_turns import TenantTurns
 from handlers.model import Handler
 from runner.errors import ContextEndedError, IsolationError, SecretsLockedError
@@ -22,6 +24,9 @@ from vocabulary.names import tenant_of
 
 _TRIES: Final = 3
 _MOST_OF_ONE: Final = 2
+"""Checks of a tenant at once, and tries, and questions."""
+_MOST_QUESTION_S: Final = 60.0
+"""A source has no longer than this for an answer: it keeps a seat from others."""
 
 
 class _Trial(NamedTuple):
@@ -44,6 +49,7 @@ class TrialRuns:
         self._seats = asyncio.Semaphore(max(seats, 1))
         self._invokes: Counter[str] = Counter()
         self._checks = TenantTurns(self._seats, _MOST_OF_ONE)
+        self.questions = TenantPlaces(policy, allowance_of, _MOST_OF_ONE)
 
     async def check(self, jobtype: str, handler: Handler) -> None:
         """Those of a tenant wait for each other: a check is short."""
@@ -56,29 +62,44 @@ class TrialRuns:
         """Raises Forbidden for a suspended tenant, QuotaExceeded when as much of it runs as may, SecretsLockedError if
         its secrets cannot be opened here; with `check` what `check` raises, first. Cancelling it ends the context.
         """
+        allowance = self._admitted(jobtype)
+        with self._running(tenant_of(jobtype), allowance.max_running):
+            if check:
+                await self.check(jobtype, handler)
+            return await self._run(jobtype, handler, payload, allowance)
+
+    async def ask(self, jobtype: str, handler: Handler, payload: bytes) -> Stopped:
+        """As `invoke`, for a consumer: it waits for a place, and has a minute at most when it has one."""
+        self._admitted(jobtype)
+        async with self.questions.of(jobtype):
+            allowance = self._admitted(jobtype)
+            handler = replace(handler, timeout_s=min(handler.timeout_s, _MOST_QUESTION_S))
+            return await self._run(jobtype, handler, payload, allowance)
+
+    async def _run(self, jobtype: str, handler: Handler, payload: bytes, allowance: Allowance) -> Stopped:
+        stopped: list[Stopped] = []
+        trial = [_Trial("invoke", payload)]
+        async with self._seats:
+            for _ in range(_TRIES):  # a context that ends before it starts the job gives it back
+                await self._runner.run_jobs(
+                    jobtype,
+                    trial,
+                    permitted(handler, allowance),
+                    stopped.extend,
+                    incarnation=allowance.incarnation,
+                )
+                if stopped:
+                    return stopped[0]
+                if locked := self._runner.why_locked(jobtype, handler):
+                    raise SecretsLockedError(locked)
+        raise ContextEndedError(f"the context ended before the handler began, {_TRIES} times in a row")
+
+    def _admitted(self, jobtype: str) -> Allowance:
         self._require_isolation()
         allowance = self._allowance_of(jobtype)
         if allowance.is_closed:
             raise Forbidden("the tenant is suspended: nothing of it runs")
-        stopped: list[Stopped] = []
-        trial = [_Trial("invoke", payload)]
-        with self._running(tenant_of(jobtype), allowance.max_running):
-            if check:
-                await self.check(jobtype, handler)
-            async with self._seats:
-                for _ in range(_TRIES):  # a context that ends before it starts the job gives it back
-                    await self._runner.run_jobs(
-                        jobtype,
-                        trial,
-                        permitted(handler, allowance),
-                        stopped.extend,
-                        incarnation=allowance.incarnation,
-                    )
-                    if stopped:
-                        return stopped[0]
-                    if locked := self._runner.why_locked(jobtype, handler):
-                        raise SecretsLockedError(locked)
-        raise ContextEndedError(f"the context ended before the handler began, {_TRIES} times in a row")
+        return allowance
 
     async def retire(self, jobtype: str, handler: Handler) -> None:
         await self._runner.retire(jobtype, permitted(handler, self._allowance_of(jobtype)))

@@ -25,6 +25,7 @@ from functory.workers.claims import MOST_BYTES, Claims
 from functory.workers.external_types import ExternalTypes
 from functory.workers.values import Order, Taken
 from scheduler import SchedulerOptions
+from scheduler.claim_pause import REST_S, pause_s
 from scheduler.costs import Costs
 from scheduler.fair_queue import FairQueue
 from store.errors import StoreUnavailable
@@ -49,8 +50,6 @@ _BURST_S: Final = 0.1
 _STEP: Final = 500
 _STEP_AFTER_S: Final = 10.0
 """A type of which nothing was taken for so long counts as more urgent, by a step of priorities."""
-_AGAIN_S: Final = 0.1
-"""Pause of a type after a claim that found nothing although jobs wait: their rate domain has no token."""
 
 
 class _Taker:
@@ -149,6 +148,10 @@ class TakerLine:
         self._ready: dict[str, float] = {}
         """Types that may have waiting jobs, and since when."""
         self._listed: Mapping[str, int] = {}
+        self._in_vain: dict[str, float] = {}
+        """Types of which jobs wait and claims find nothing, and since when."""
+        self._resting: set[str] = set()
+        """Types that are tried again in a moment."""
         """Types that have some, as the last look at the store said, with the highest priority of what waits."""
         self._unranked: set[str] = set()
         """Types that got jobs since then."""
@@ -223,6 +226,7 @@ class TakerLine:
     def set_listed(self, priorities: Mapping[str, int]) -> None:
         """These are the types with waiting jobs, as the store says."""
         self._listed = priorities
+        self._in_vain = {jobtype: since_s for jobtype, since_s in self._in_vain.items() if jobtype in priorities}
         self.mark(priorities)
         self._unranked.clear()
 
@@ -335,7 +339,7 @@ class TakerLine:
             if claimed.may_have_more:
                 self._ready[jobtype] = asyncio.get_running_loop().time() if claimed.jobs else since_s
             elif jobtype in self._listed:
-                asyncio.get_running_loop().call_later(_AGAIN_S, self._once_more, jobtype)
+                self._try_later(jobtype, is_in_vain=not claimed.jobs)
             if claimed.jobs:
                 taken += claimed.jobs
                 size_bytes += sum(len(job.data) for job, _ in claimed.jobs)
@@ -363,9 +367,21 @@ class TakerLine:
         urgency = self._listed.get(jobtype, DEFAULT_PRIORITY) + _STEP * steps
         return -urgency, self._turns.rival(jobtype).turn_s
 
+    def _try_later(self, jobtype: str, *, is_in_vain: bool) -> None:
+        """Jobs of it wait, and a claim found none or few: their rate domain has no token."""
+        loop = asyncio.get_running_loop()
+        if not is_in_vain:
+            self._in_vain.pop(jobtype, None)
+        in_vain_s = loop.time() - self._in_vain.setdefault(jobtype, loop.time())
+        if jobtype not in self._resting:
+            self._resting.add(jobtype)
+            loop.call_later(min(pause_s(in_vain_s), REST_S), self._once_more, jobtype)
+
     def _once_more(self, jobtype: str) -> None:
-        if jobtype in self._listed and self.has_takers:
-            self.mark([jobtype])
+        self._resting.discard(jobtype)
+        if jobtype in self._listed:  # for the next taker, if none waits now
+            self._ready.setdefault(jobtype, asyncio.get_running_loop().time())
+            self._news.set()
 
     def _end_overdue(self, newcomer: int) -> None:
         """Answer those whose time is up, after they were tried: those who came before `newcomer`."""

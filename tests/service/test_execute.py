@@ -69,7 +69,7 @@ async def test_a_look_does_not_count_what_a_claim_is_taking(tmp_path: Path, monk
 
 
 async def test_a_type_that_rests_is_woken_by_new_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(functory.execution.outlook, "REST_S", 3600.0)
+    monkeypatch.setattr(functory.execution.outlook, "pause_s", lambda _: 3600.0)
     async with running_daemon(tmp_path, straight="off") as daemon:
         await register(daemon, "acme-x", "print(payload)")
         daemon.executor._rest("acme-x")

@@ -47,6 +47,12 @@ async def asked_of(folder: Path) -> list[int]:
     return [line["index"] for line in lines if line["ask"] == "at"]
 
 
+async def heads_of(folder: Path) -> int:
+    """How often the source was asked for its head."""
+    lines = (await asyncio.to_thread((folder / "asked").read_text)).splitlines()
+    return sum(json.loads(line)["ask"] == "head" for line in lines)
+
+
 async def test_each_index_becomes_one_job_and_none_is_asked_for_without_a_worker(tmp_path: Path) -> None:
     await set_head(tmp_path, "20")
     async with running_daemon(tmp_path / "data") as daemon:
@@ -175,3 +181,59 @@ async def test_text_of_python_is_json_and_bytes_are_as_they_are(tmp_path: Path) 
         await standing_at(service, 2)
         records = [await daemon.store.get_job_at("acme", "acme-block", n, now_ms=0) for n in (1, 2)]
         assert [record.job.data for record in records if record is not None] == [b'"text"', b"bytes"]
+
+
+async def test_a_source_that_does_not_answer_holds_up_neither_its_own_change_nor_others(tmp_path: Path) -> None:
+    hangs = "import time\nopen(FOLDER + '/asked', 'a').write(payload + chr(10))\ntime.sleep(3000)"
+    async with running_daemon(tmp_path / "data") as daemon:
+        service = service_of(daemon)
+        await register(daemon, "acme-chain", hangs.replace("FOLDER", repr(str(tmp_path))), timeout_s=3600)
+
+        async def is_asked(times: int) -> None:
+            async def look() -> bool:
+                asked = tmp_path / "asked"
+                return (await asyncio.to_thread(asked.exists)) and (await heads_of(tmp_path)) >= times
+
+            await until(look)
+
+        await put(service, pull="chain")
+        await is_asked(1)
+        await put(service, pull="chain", max_processing=7)
+        await register(daemon, "acme-other", "return payload")
+        await put(service, "others", "other")
+        await daemon.intake.write("acme-other", [b"1", b"2"])
+        await standing_at(service, 2, "others")
+        await is_asked(2)
+
+
+async def test_a_consumer_that_takes_long_to_end_keeps_only_its_own_successor_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end, led = asyncio.Event(), []
+    lead = LedConsumer.lead
+
+    async def slow(self: LedConsumer) -> None:
+        led.append((self.record.name, self.terms.max_processing))
+        try:
+            await lead(self)
+        finally:
+            if self.record.name == "verify":
+                await may_end.wait()
+
+    monkeypatch.setattr(LedConsumer, "lead", slow)
+    async with running_daemon(tmp_path / "data") as daemon:
+        service = service_of(daemon)
+        await put(service, max_processing=1)
+        await until(lambda: _is_in(("verify", 1), led))
+        await put(service, max_processing=2)
+        await register(daemon, "acme-other", "return payload")
+        await put(service, "others", "other")
+        await daemon.intake.write("acme-other", [b"1"])
+        await standing_at(service, 1, "others")
+        assert ("verify", 2) not in led
+        may_end.set()
+        await until(lambda: _is_in(("verify", 2), led))
+
+
+async def _is_in(one: tuple[str, int], led: list[tuple[str, int]]) -> bool:
+    return one in led

@@ -243,6 +243,28 @@ async def test_stop_lets_workers_end_and_keeps_their_progress() -> None:
     assert worker.begun == [1, 2, 3], "no new ones"
 
 
+async def test_after_the_grace_a_source_that_does_not_answer_is_left_and_progress_is_kept() -> None:
+    jobs, worker, progress = Numbers(2), Held(), Memory()
+    consumer = Consumer(jobs, worker, progress, LIMITS)
+    await consumer.start()
+    await worker.until(lambda: len(worker.ends) == 2)
+    jobs.gate.clear()
+    consumer.check()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert jobs.heads == 2, "it is being asked"
+    consumer.notify_job_is_done(1)
+    async with asyncio.timeout(10):
+        await consumer.stop(grace_s=0)
+    await consumer.done()
+    assert progress.processed == 1
+    assert not worker.ends
+    jobs.gate.set()
+    await consumer.start()
+    await worker.until(lambda: 2 in worker.ends)
+    await consumer.stop(grace_s=0)
+
+
 async def test_start_and_stop_are_idempotent_and_it_can_start_again() -> None:
     worker, progress, jobs = AtOnce(), Memory(), Numbers(2)
     consumer = Consumer(jobs, worker, progress, LIMITS)

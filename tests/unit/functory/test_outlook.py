@@ -62,6 +62,23 @@ async def test_what_may_run_at_last_is_tried_soon(token_s: float) -> None:
     assert late_s <= max(0.15, token_s / 20 + 0.01)
 
 
+@pytest.mark.parametrize("rate_per_s", [1.0, 5.0, 20.0, 50.0])
+async def test_a_bucket_of_one_token_gives_nearly_its_rate_and_few_tries_are_in_vain(rate_per_s: float) -> None:
+    """Each token is taken when it is tried for, and the next begins to fill then."""
+    place = Place()
+    now_s, tries, jobs = 0.0, 0, 100
+    for _ in range(jobs):
+        place.outlook.taken(TYPES[0], 1)
+        token_s = now_s + 1 / rate_per_s
+        while now_s < token_s:
+            tries += 1
+            pause_s = place.outlook.rest(TYPES[0])
+            place.clock.advance(pause_s)
+            now_s += pause_s
+    assert jobs / now_s >= 0.8 * rate_per_s
+    assert tries <= 30 * jobs
+
+
 async def test_a_job_that_comes_due_meanwhile_is_tried_at_the_next_look() -> None:
     """It may have another rate domain than those that wait in vain."""
     place = Place()
