@@ -25,11 +25,19 @@ class Spawner:
     """One warm process that forks contexts with one view of the file system."""
 
     def __init__(
-        self, view: View, handed: Handover, *, bwrap: str | None, clean_environment: bool, close_descriptors: bool
+        self,
+        view: View,
+        handed: Handover,
+        *,
+        bwrap: str | None,
+        own_uids: bool,
+        clean_environment: bool,
+        close_descriptors: bool,
     ) -> None:
         self._view = view
         self.handed = handed
         self._bwrap = bwrap
+        self._own_uids = own_uids
         self._environment: dict[str, str] | None = {} if clean_environment else None
         self._close_descriptors = close_descriptors
         self._process: Process | None = None
@@ -54,7 +62,13 @@ class Spawner:
             contents = await asyncio.to_thread(runtime.copied_files, self.handed)
             copies = {place: _memfd(content) for place, content in contents.items()}
             command = await asyncio.to_thread(
-                runtime.in_bubblewrap, command, self._view, self.handed, self._bwrap, copies
+                runtime.in_bubblewrap,
+                command,
+                self._view,
+                self.handed,
+                self._bwrap,
+                copies,
+                own_uids=self._own_uids,
             )
         fds = (theirs.fileno(), *copies.values())
         for fd in fds:
