@@ -16,6 +16,7 @@ beanstalkd      beanstalkd        peers                   a peer
 curl            curl              test                    tests of the interface as a user calls it
 nc              netcat-openbsd    test                    tests of the Bedrock protocol as a user types it
 ip              iproute2          test                    tests of daemons in networks that break
+openssl         openssl           test                    certificates for tests and for compose
 nginx           nginx-light       test                    tests behind a proxy
 promtool        prometheus        test                    tests of alert rules and metrics
 strace          strace            test                    tests of the order of system calls

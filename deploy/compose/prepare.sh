@@ -7,6 +7,11 @@ umask 077
 mkdir -p "$secrets"
 cd "$secrets"
 
+[ -s tls.crt ] || command -v openssl >/dev/null || {
+    echo "prepare: openssl is missing (apt-get install openssl). Or put a certificate into $secrets/tls.crt and tls.key" >&2
+    exit 1
+}
+
 random() { head -c 32 /dev/urandom | base64 | tr -d '/+=\n'; }
 once() { [ -s "$1" ] || { cat >"$1.new" && mv "$1.new" "$1" && echo "prepare: made $secrets/$1"; }; }
 
@@ -29,8 +34,11 @@ ferretdb) # its users are PostgreSQL's own
 *) echo "prepare: '$kind' is neither mongodb nor ferretdb" >&2 && exit 2 ;;
 esac
 if [ ! -s tls.crt ]; then
-    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 365 -subj /CN=localhost \
-        -addext subjectAltName=DNS:localhost -keyout tls.key -out tls.crt 2>/dev/null
+    said=$(openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 365 -subj /CN=localhost \
+        -addext subjectAltName=DNS:localhost -keyout tls.key -out tls.crt 2>&1) || {
+        echo "prepare: openssl makes no certificate: $said" >&2
+        exit 1
+    }
     echo "prepare: made a certificate for localhost; put your own into $secrets/tls.crt and tls.key"
 fi
 # Compose mounts secrets as they are: the containers' users must be able to read them, nobody else gets into the folder.

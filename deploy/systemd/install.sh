@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs Functory as a systemd service from this source tree, or upgrades it. Run it again as often as you like: what
-# is there already is left alone, settings are never overwritten, and a running service is restarted only if something
-# that it runs has changed.
+# is there already is left alone, settings are never overwritten, a running service is restarted only if something that it
+# runs has changed, and one that you stopped stays stopped.
 #
 #   deploy/systemd/install.sh [--prefix DIR] [--etc DIR] [--state DIR] [--units DIR] [--bin DIR] [--python PYTHON] [--files-only]
 #
@@ -30,6 +30,25 @@ umask 022
 say() { echo "install: $*"; }
 fail() { echo "install: $*" >&2 && exit 1; }
 
+# Directories go into units, where they begin at the root and are not quoted.
+place() {
+    absolute=$(realpath -ms -- "$1")
+    case $absolute in *[!A-Za-z0-9._/@+-]*) fail "$absolute: a directory has letters, digits and ._/@+- only" ;; esac
+    echo "$absolute"
+}
+prefix=$(place "$prefix")
+etc=$(place "$etc")
+state=$(place "$state")
+units=$(place "$units")
+bin=$(place "$bin")
+# The service has /tmp and /var/tmp of its own (PrivateTmp), and does not see the others (ProtectHome).
+$files_only || for hidden in "$prefix" "$etc" "$state"; do
+    case $(realpath -m -- "$hidden")/ in
+    /home/* | /root/* | /run/user/* | /tmp/* | /var/tmp/*)
+        fail "$hidden: the service does not see what is below /home, /root, /run/user, /tmp and /var/tmp" ;;
+    esac
+done
+
 sh "$source/deploy/preflight.sh" "$python"
 $files_only || [ "$(id -u)" = 0 ] || fail "run it as root, or with --files-only and directories of your own"
 command -v bwrap >/dev/null || say "bubblewrap is missing, tenants' code will be refused: apt-get install bubblewrap"
@@ -46,6 +65,16 @@ if ! $files_only; then
     fi
 fi
 
+# What is left to do so that what runs is what is installed: `start` the service, or `restart` what runs. It is noted before
+# anything changes and outlives an install that is broken off.
+left=$prefix/.left-to-do
+note_change() {
+    [ ! -e "$left" ] || return 0
+    mkdir -p "$prefix"
+    if [ -e "$units/functory.service" ]; then echo restart; else echo start; fi >"$left.new"
+    mv "$left.new" "$left"
+}
+
 # 1. The release: a virtual environment with the locked dependencies and the program as a wheel.
 version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$source/functory/__init__.py")
 [ -n "$version" ] || fail "$source/functory/__init__.py names no version"
@@ -56,6 +85,7 @@ release=$prefix/releases/$version-$digest
 # One that is complete may not run any more: a newer python3 does not see what was installed for the one before.
 if [ ! -e "$release/.complete" ] || ! "$release/bin/functory" --version >/dev/null 2>&1; then
     say "building $release"
+    note_change
     rm -rf "$release" # what an interrupted install left
     mkdir -p "$prefix/releases"
     work=$(mktemp -d)
@@ -74,11 +104,10 @@ if [ ! -e "$release/.complete" ] || ! "$release/bin/functory" --version >/dev/nu
     "$release/bin/functory" --version >/dev/null
     touch "$release/.complete"
 fi
-changed=false
 if [ "$(readlink "$prefix/current" 2>/dev/null || true)" != "$release" ]; then
+    note_change
     ln -sfn "$release" "$prefix/current.new"
     mv -T "$prefix/current.new" "$prefix/current" # at once: there is always a whole release
-    changed=true
     say "in use: $release"
 fi
 mkdir -p "$bin"
@@ -105,24 +134,41 @@ for unit in functory.service functory@.service; do
         rm "$work_unit"
     else
         chmod 0644 "$work_unit"
+        note_change
         mv "$work_unit" "$units/$unit"
-        changed=true
         say "unit $units/$unit"
     fi
 done
 
-$files_only && say "done; user, service and $state are yours to make" && exit 0
+if $files_only; then
+    rm -f "$left"
+    say "done; user, service and $state are yours to make"
+    exit 0
+fi
 
 # 4. The service.
 systemctl daemon-reload
-systemctl enable --quiet functory.service
-if ! systemctl is-active --quiet functory.service; then
-    systemctl start functory.service
-elif $changed; then
-    say "restarting functory.service"
-    systemctl restart functory.service
-fi
-for other in $(systemctl list-units --plain --no-legend --state=active 'functory@*.service' | cut -d' ' -f1); do
-    if $changed; then systemctl restart "$other"; fi
+failed=
+restart() {
+    say "restarting $1"
+    systemctl restart "$1" || failed="$failed $1"
+}
+todo=$(cat "$left" 2>/dev/null || true)
+is=$(systemctl is-active functory.service || true)
+case $todo-$is in
+start-*)
+    systemctl enable --quiet functory.service
+    restart functory.service # not `start`, which would join an attempt of the release before
+    ;;
+*-inactive) say "functory.service is stopped and stays so: systemctl start functory" ;;
+restart-*) restart functory.service ;;
+-active) ;;
+*) say "functory.service is $is: see journalctl -u functory" ;;
+esac
+[ -z "$todo" ] || for other in $(systemctl list-units --all --plain --no-legend \
+    --state=active,activating,reloading,failed 'functory@*.service' | cut -d' ' -f1); do
+    restart "$other"
 done
+[ -z "$failed" ] || fail "not restarted:$failed (see journalctl -u NAME). Run this again when that is solved"
+rm -f "$left"
 say "done: systemctl status functory; the operator's key is in $state/operator.key"

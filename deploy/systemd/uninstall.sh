@@ -20,10 +20,15 @@ while [ $# -gt 0 ]; do
     shift
 done
 
+prefix=$(realpath -ms -- "$prefix") # as install.sh has it in its links
+
 if ! $files_only; then
-    for unit in $(systemctl list-units --all --plain --no-legend 'functory.service' 'functory@*.service' | cut -d' ' -f1); do
+    # Without those that only their failure is remembered of.
+    for unit in $(systemctl list-units --all --plain --no-legend 'functory.service' 'functory@*.service' |
+        awk '$2 != "not-found" { print $1 }'); do
         systemctl disable --now --quiet "$unit"
     done
+    systemctl reset-failed 'functory.service' 'functory@*.service' 2>/dev/null || true # none has failed, as a rule
 fi
 rm -f "$units/functory.service" "$units/functory@.service"
 if [ "$(readlink "$bin/functory" 2>/dev/null || true)" = "$prefix/current/bin/functory" ]; then
@@ -31,7 +36,7 @@ if [ "$(readlink "$bin/functory" 2>/dev/null || true)" = "$prefix/current/bin/fu
 fi
 # Only what install.sh makes: a wrong --prefix must not cost anybody a directory.
 rm -rf "$prefix/releases"
-rm -f "$prefix/current" "$prefix/current.new"
+rm -f "$prefix/current" "$prefix/current.new" "$prefix/.left-to-do" "$prefix/.left-to-do.new"
 [ ! -d "$prefix" ] || rmdir "$prefix" 2>/dev/null || true
 $files_only || systemctl daemon-reload
 echo "uninstall: done. Kept: $etc (settings), $state (store, journal, keys) and the user functory."

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Final
 
 from functory.cli.commands import Commands
+from functory.cli.settings import add_settings, config_of
 from functory.cli.table import render_table
 from functory.daemon.isolation import minimum
 from functory.errors import InvalidInput
@@ -33,19 +34,20 @@ def add_commands(commands: Commands) -> None:
         help="be a hostile tenant of a private daemon, in all acts or those named, and see what others notice",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_settings(parser, "min_isolation", "all_tenants_trusted")
     parser.set_defaults(run=run_doctor)
 
 
 def run_doctor(arguments: argparse.Namespace) -> int:
-    """Exits 1 when the level is below what a daemon asks for by default, or when a promise was broken; otherwise 9
-    when attacks could not be tried.
+    """Exits 1 when the level is below what a daemon with these settings asks for, or when a promise was broken;
+    otherwise 9 when attacks could not be tried.
     """
     if arguments.hostile is not None:
         return asyncio.run(be_hostile(arguments.hostile, as_json=arguments.json))
+    wanted = Level[minimum(config_of(arguments).settings.min_isolation)]
     report = asyncio.run(probe(brief=arguments.brief))
-    wanted = Level[minimum("auto")]
     if arguments.json:
-        print(json.dumps(_as_json(report)))
+        print(json.dumps(_as_json(report, wanted)))
     else:
         print_report(report, wanted)
     if report.level < wanted or report.broken:
@@ -119,12 +121,13 @@ def print_report(report: Report, wanted: Level) -> None:
     for state in report.missing:
         print(f"missing: {state.layer.name.lower()}: {state.detail}{'. ' + state.remedy if state.remedy else ''}")
     sufficient = "enough" if report.level >= wanted else "NOT enough"
-    print(f"Isolation level {report.level.name}: {sufficient} for the default minimum {wanted.name}.")
+    print(f"Isolation level {report.level.name}: {sufficient} for the minimum {wanted.name}.")
 
 
-def _as_json(report: Report) -> dict[str, object]:
+def _as_json(report: Report, wanted: Level) -> dict[str, object]:
     return {
         "level": report.level.name,
+        "minimum": wanted.name,
         "offered": report.offered.name,
         "layers": {
             s.layer.name.lower(): {"available": s.available, "detail": s.detail, "remedy": s.remedy}

@@ -294,6 +294,7 @@ class SandboxLauncher:
             view,
             handed,
             bwrap=self._bwrap,
+            own_uids=Layer.UID in self.layers,
             clean_environment=Layer.ENVIRONMENT in self.layers,
             close_descriptors=Layer.DESCRIPTORS in self.layers,
         )

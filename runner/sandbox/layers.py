@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from runner.launch import Level
-from runner.sandbox import cgroups, seccomp
+from runner.sandbox import cgroups, seccomp, uids
 from runner.sandbox.inner import landlock
 
 _BWRAP_TRIAL_S: Final = 10
@@ -100,14 +100,21 @@ def _detect_cgroup() -> LayerState:
 
 
 def _detect_uid() -> LayerState:
-    if os.geteuid() == 0:
-        return LayerState(Layer.UID, True, "running as root, each context gets a uid of its own")
-    return LayerState(
-        Layer.UID,
-        False,
-        "not running as root",
-        "start the daemon as root: it gives every context its own uid",
-    )
+    if os.geteuid() != 0:
+        return LayerState(
+            Layer.UID,
+            False,
+            "not running as root",
+            "start the daemon as root: it gives every context its own uid",
+        )
+    if not uids.are_mapped():
+        return LayerState(
+            Layer.UID,
+            False,
+            f"running as root of a user namespace without the uids from {uids.DEFAULT_BASE:#x} on",
+            "map them into the container, or run it without a user namespace (docker: --userns=host)",
+        )
+    return LayerState(Layer.UID, True, "running as root, each context gets a uid of its own")
 
 
 def _detect_namespaces() -> LayerState:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from runner.errors import LaunchError
 from runner.launch import Limits
 from runner.sandbox import cgroups, handover
 from runner.sandbox.processes import tree_bytes, tree_cpu_s, tree_tasks
@@ -33,9 +34,12 @@ class Room:
             )
         if own_directory:
             self.scratch = str(handover.open_folder("scratch"))
-            Path(self.scratch).chmod(0o700)
-            if self.uid is not None:
-                os.chown(self.scratch, self.uid, self.uid)
+            try:
+                Path(self.scratch).chmod(0o700)
+                if self.uid is not None:
+                    os.chown(self.scratch, self.uid, self.uid)
+            except OSError as error:
+                raise LaunchError(f"scratch space {self.scratch}: {error}; nothing was started") from error
 
     def open_procs(self) -> list[int]:
         return [] if self._cgroup is None else self._cgroup.open_procs()

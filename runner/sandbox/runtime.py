@@ -5,7 +5,6 @@ line of bubblewrap. Beside them a context sees what it was handed (`handover`). 
 home, no /var, no /run, no other tenant; and where packages were installed beside a language, an empty folder.
 """
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,17 +105,26 @@ def copied_files(handed: Handover) -> dict[str, bytes]:
     return {**_ACCOUNTS, **code, **handed.copies}
 
 
-def in_bubblewrap(command: list[str], view: View, handed: Handover, bwrap: str, copies: Mapping[str, int]) -> list[str]:
+def in_bubblewrap(
+    command: list[str],
+    view: View,
+    handed: Handover,
+    bwrap: str,
+    copies: Mapping[str, int],
+    *,
+    own_uids: bool,
+) -> list[str]:
     """`command` in a root of its own. It keeps the power to make namespaces, which it gives up in every
     context.
 
-    `copies` are descriptors with the content of `copied_files`.
+    `copies` are descriptors with the content of `copied_files`. With `own_uids`, which only root can give, each context
+    will take a uid of its own; without, the power comes from a user namespace.
     """
     flags = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     flags += ["--die-with-parent", "--new-session"]
     if not view.network:
         flags.append("--unshare-net")
-    if os.geteuid() != 0:
+    if not own_uids:
         flags.append("--unshare-user")
     for capability in (*_SPAWNER_CAPABILITIES, *(("CAP_NET_ADMIN",) if view.egress else ())):  # their own interface
         flags += ["--cap-add", capability]

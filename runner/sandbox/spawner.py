@@ -25,11 +25,19 @@ class Spawner:
     """One warm process that forks contexts with one view of the file system."""
 
     def __init__(
-        self, view: View, handed: Handover, *, bwrap: str | None, clean_environment: bool, close_descriptors: bool
+        self,
+        view: View,
+        handed: Handover,
+        *,
+        bwrap: str | None,
+        own_uids: bool,
+        clean_environment: bool,
+        close_descriptors: bool,
     ) -> None:
         self._view = view
         self.handed = handed
         self._bwrap = bwrap
+        self._own_uids = own_uids
         self._environment: dict[str, str] | None = {} if clean_environment else None
         self._close_descriptors = close_descriptors
         self._process: Process | None = None
@@ -48,14 +56,7 @@ class Spawner:
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        copies: dict[str, int] = {}
-        command = runtime.spawner_command(self._view, self.handed, theirs.fileno(), own_root=self._bwrap is not None)
-        if self._bwrap is not None:
-            contents = await asyncio.to_thread(runtime.copied_files, self.handed)
-            copies = {place: _memfd(content) for place, content in contents.items()}
-            command = await asyncio.to_thread(
-                runtime.in_bubblewrap, command, self._view, self.handed, self._bwrap, copies
-            )
+        command, copies = await asyncio.to_thread(self._command, theirs.fileno())
         fds = (theirs.fileno(), *copies.values())
         for fd in fds:
             os.set_inheritable(fd, True)
@@ -87,6 +88,15 @@ class Spawner:
             said = await self._last_words()
             await self.close()
             raise IsolationError(f"the sandbox could not be started: {said or 'no answer'}")
+
+    def _command(self, control_fd: int) -> tuple[list[str], dict[str, int]]:
+        """What starts it, and the descriptors of the files that bubblewrap copies into its root."""
+        command = runtime.spawner_command(self._view, self.handed, control_fd, own_root=self._bwrap is not None)
+        if self._bwrap is None:
+            return command, {}
+        copies = {place: _memfd(content) for place, content in runtime.copied_files(self.handed).items()}
+        inside = runtime.in_bubblewrap(command, self._view, self.handed, self._bwrap, copies, own_uids=self._own_uids)
+        return inside, copies
 
     async def send(self, order: Order, fds: Sequence[int]) -> None:
         """Hand over an order with the descriptors of its context.

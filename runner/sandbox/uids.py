@@ -18,6 +18,20 @@ _COUNT: Final = 1 << 12
 _RANGES: Final = 64
 
 
+def are_mapped(folder: Path = Path("/proc/self")) -> bool:
+    """Whether all ranges exist for this process, as uids and as gids.
+
+    Root of a container has only those that were mapped into it, often 65,536.
+    """
+    return all(_has_all((folder / name).read_text()) for name in ("uid_map", "gid_map"))
+
+
+def _has_all(id_map: str) -> bool:
+    rows = [(int(first), int(count)) for first, _, count in map(str.split, id_map.splitlines())]
+    end = DEFAULT_BASE + _COUNT * _RANGES
+    return any(first <= DEFAULT_BASE and end <= first + count for first, count in rows)
+
+
 class Uids:
     """A range of uids and which of them are taken."""
 

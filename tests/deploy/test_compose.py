@@ -10,6 +10,7 @@ import pytest
 
 from functory.config import ENVIRONMENT_PREFIX, FILE_SUFFIX, load_config, setting_fields
 from tests.support.deploy_files import DEPLOY, load_yaml
+from tests.support.needs import need_command
 
 COMPOSE = DEPLOY / "compose"
 FILES = sorted(path.name for path in COMPOSE.glob("compose*.yaml"))
@@ -127,6 +128,29 @@ def test_prepare_makes_every_secret_once(database: str, tmp_path: Path) -> None:
     assert made["store-url"].startswith(b"mongodb://functory:")
     assert subprocess.run(command, check=True, capture_output=True).stdout == b""
     assert {path.name: path.read_bytes() for path in (tmp_path / "secrets").iterdir()} == made
+
+
+@pytest.mark.parametrize(
+    ("openssl", "said"),
+    [
+        ("", "prepare: openssl is missing"),
+        ("echo no curves >&2; exit 1", "prepare: openssl makes no certificate: no curves"),
+    ],
+)
+def test_prepare_says_why_there_is_no_certificate(openssl: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "prepare.sh").write_text((COMPOSE / "prepare.sh").read_text())
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("dirname", "mkdir", "head", "base64", "tr", "cat", "mv", "chmod"):
+        (programs / name).symlink_to(need_command(name, "coreutils"))
+    if openssl:
+        (programs / "openssl").write_text(f"#!/bin/sh\n{openssl}\n")
+        (programs / "openssl").chmod(0o755)
+    shell = need_command("sh", "dash")
+    command = [shell, str(tmp_path / "prepare.sh")]
+    refused = subprocess.run(command, check=False, capture_output=True, text=True, env={"PATH": str(programs)})
+    assert (refused.returncode, said in refused.stderr) == (1, True), refused.stderr
+    subprocess.run(command, check=True, capture_output=True)
 
 
 @pytest.mark.parametrize(("first", "second"), [("mongodb", "ferretdb"), ("ferretdb", "mongodb")])

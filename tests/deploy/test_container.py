@@ -86,3 +86,20 @@ def test_doctor_tells_what_a_container_lacks() -> None:
 )
 def test_a_profile_that_forbids_namespaces_is_named(reason: str) -> None:
     assert "seccomp=deploy/container/seccomp.json" in _namespaces_remedy(reason)
+
+
+@pytest.mark.slow
+def test_root_of_a_user_namespace_is_isolated_like_an_ordinary_user() -> None:
+    """As in rootless podman: it is root, has none of the uids that contexts would get, and may not mount."""
+    unshare, setpriv = need_command("unshare", "util-linux"), need_command("setpriv", "util-linux")
+    need_command("bwrap", "bubblewrap")
+    as_root = [unshare, "--user", "--map-root-user", setpriv, "--bounding-set=-sys_admin"]
+    if subprocess.run([*as_root, "true"], capture_output=True, check=False).returncode != 0:
+        missing("the right to make user namespaces", "see docs/isolation.md")
+    command = [*as_root, sys.executable, "-m", "functory", "doctor", "--brief", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=clean_environ(), cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
+    report = json.loads(done.stdout)
+    assert report["level"] in {"L2", "L3"}
+    assert report["layers"]["uid"]["available"] is False
+    assert "map them into the container" in report["layers"]["uid"]["remedy"]

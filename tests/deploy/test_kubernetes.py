@@ -1,5 +1,6 @@
 """The manifests: valid by the schemas of Kubernetes, and true to what the daemon needs."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -116,7 +117,10 @@ def test_probes_ask_what_the_daemon_answers(resources: list[Resource]) -> None:
             ask = container[probe]["httpGet"]
             assert ask["path"] in paths
             assert ask["port"] in ports
+        # While the store is away a daemon is not ready, and no restart would bring the store back.
+        assert container["startupProbe"]["httpGet"]["path"] == "/healthz"
         assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+        assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
 
 
 def test_a_stop_has_more_time_than_a_lease_needs(resources: list[Resource]) -> None:
@@ -147,6 +151,7 @@ def test_a_cluster_has_both_roles_and_scales_what_runs() -> None:
     assert roles.keys() == {"functory-api", "functory-run"}
     (scaler,) = of_kind(resources, "HorizontalPodAutoscaler")
     assert scaler["spec"]["scaleTargetRef"]["name"] == "functory-run"
+    assert "replicas" not in roles["functory-run"]["spec"], "each apply would undo what the autoscaler did"
     asked = {metric["external"]["metric"]["name"] for metric in scaler["spec"]["metrics"]}
     rules = load_yaml(KUBERNETES / "prometheus-adapter-rules.yaml")["rules"]["external"]
     assert asked == {rule["name"]["as"] for rule in rules}
@@ -159,6 +164,8 @@ def test_a_cluster_has_both_roles_and_scales_what_runs() -> None:
 def test_the_two_workloads_differ_only_in_their_role() -> None:
     base = (KUBERNETES / "base" / "api.yaml").read_text().partition("\n")[2]
     run = (KUBERNETES / "overlays" / "mongodb" / "run.yaml").read_text().partition("\n")[2]
+    run, of_scaling = re.subn(r"^  # How many is the autoscaler's .*$", "  replicas: 2", run, flags=re.MULTILINE)
+    assert of_scaling == 1
     assert base.replace("functory-api", "functory-run").replace("component: api", "component: run").replace(
         "--role, api", "--role, run"
     ) == (run)

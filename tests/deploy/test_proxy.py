@@ -86,6 +86,18 @@ async def test_a_daemon_behind_it(tmp_path: Path, program: str) -> None:
                 assert (await answer.json())["error"]["code"] == "unavailable"
 
 
+@asynccontextmanager
+async def serving(app: web.Application) -> AsyncIterator[str]:
+    """The address of a server of our own."""
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
 async def _sign_in(browser: ClientSession, key: str) -> None:
     async with browser.get("/ui/signin") as answer:
         token = re.search(r'name="token" value="([^"]+)"', await answer.text())
@@ -128,26 +140,78 @@ async def test_streams_are_passed_on_as_they_come_and_connections_are_kept(tmp_p
     app.router.add_get("/ui/t/acme/~live", stream)
     app.router.add_get("/acme/stream", stream)
     app.router.add_get("/plain", plain)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    port = runner.addresses[0][1]
-    try:
-        async with nginx(program, tmp_path, f"127.0.0.1:{port}") as proxy, through(proxy) as session:
-            for path in ("/ui/t/acme/~live", "/acme/stream"):
-                async with asyncio.timeout(60), session.get(path) as answer:
-                    for number in range(3):
-                        assert await answer.content.readuntil(b"\n\n") == f"data: {number}\n\n".encode()
-                        arrived.set()
-            seen: dict[str, str] = {}
-            for _ in range(20):
-                async with session.get("/plain", headers={"X-Forwarded-For": "1.2.3.4"}) as answer:
-                    seen = await answer.json()
-            assert (seen["X-Forwarded-For"], seen["X-Forwarded-Proto"]) == ("127.0.0.1", "https")
-            assert "Connection" not in seen
-            assert len(peers) <= 2, "the proxy opens a connection for each request"
-            async with session.get(f"http://127.0.0.1:{proxy.http_port}/x?y=1", allow_redirects=False) as answer:
-                assert (answer.status, answer.headers["Location"]) == (308, "https://127.0.0.1/x?y=1")
-    finally:
-        await runner.cleanup()
+    async with serving(app) as address, nginx(program, tmp_path, address) as proxy, through(proxy) as session:
+        for path in ("/ui/t/acme/~live", "/acme/stream"):
+            async with asyncio.timeout(60), session.get(path) as answer:
+                for number in range(3):
+                    assert await answer.content.readuntil(b"\n\n") == f"data: {number}\n\n".encode()
+                    arrived.set()
+        seen: dict[str, str] = {}
+        for _ in range(20):
+            async with session.get("/plain", headers={"X-Forwarded-For": "1.2.3.4"}) as answer:
+                seen = await answer.json()
+        assert (seen["X-Forwarded-For"], seen["X-Forwarded-Proto"]) == ("127.0.0.1", "https")
+        assert "Connection" not in seen
+        assert len(peers) <= 2, "the proxy opens a connection for each request"
+        async with session.get(f"http://127.0.0.1:{proxy.http_port}/x?y=1", allow_redirects=False) as answer:
+            assert (answer.status, answer.headers["Location"]) == (308, "https://127.0.0.1/x?y=1")
+
+
+async def test_no_request_takes_the_daemons_away_from_others(tmp_path: Path, program: str) -> None:
+    """Long headers pass, and a connection that broke counts against the request alone. Each of them four times: there
+    are two daemons, and one that nginx takes out stays out for seconds."""
+
+    async def far(_: web.Request) -> web.Response:
+        return web.Response(status=303, headers={"Location": f"/ui?x={'x' * 24_000}"})
+
+    async def cut(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    async def plain(_: web.Request) -> web.Response:
+        return web.Response(text="here")
+
+    app = web.Application()
+    app.router.add_get("/ui", far)
+    app.router.add_post("/acme/handler/x/invoke", cut)
+    app.router.add_get("/plain", plain)
+    async with serving(app) as address, nginx(program, tmp_path, address) as proxy, through(proxy) as session:
+        for _ in range(4):
+            async with session.get("/ui", allow_redirects=False, max_field_size=32_768) as answer:
+                assert (answer.status, len(answer.headers["Location"])) == (303, 24_006)
+            async with session.post("/acme/handler/x/invoke") as answer:
+                assert answer.status == 503
+            async with session.get("/plain") as answer:
+                assert (answer.status, await answer.text()) == (200, "here")
+
+
+async def test_an_answer_that_is_late_is_told_as_that_and_a_handler_may_take_its_time(
+    tmp_path: Path, program: str
+) -> None:
+    gave_up = asyncio.Event()
+    arrived: asyncio.Queue[str] = asyncio.Queue()
+
+    async def slow(request: web.Request) -> web.Response:
+        arrived.put_nowait(request.path)
+        await gave_up.wait()
+        return web.Response(text="done")
+
+    app = web.Application()
+    slow_paths = ["/acme/handler/x/invoke", "/ui/t/acme/new", "/ui/t/acme/type/x/edit"]
+    for path in ["/acme/job/x/add", *slow_paths]:
+        app.router.add_post(path, slow)
+    impatient = {"proxy_read_timeout    75s;": "proxy_read_timeout 1ms;"}
+    async with (
+        serving(app) as address,
+        nginx(program, tmp_path, address, changes=impatient) as proxy,
+        through(proxy) as session,
+    ):
+        waiting = [asyncio.create_task(session.post(path)) for path in slow_paths]
+        assert {await arrived.get() for _ in slow_paths} == set(slow_paths)
+        async with session.post("/acme/job/x/add") as answer:
+            assert (answer.status, (await answer.json())["error"]["code"]) == (504, "gateway_timeout")
+        gave_up.set()
+        for task in waiting:
+            async with await task as answer:
+                assert (answer.status, await answer.text()) == (200, "done")

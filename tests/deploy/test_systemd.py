@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -200,6 +201,14 @@ class TestInstall:
         installed.run("uninstall.sh")
 
 
+def elsewhere(folder: Path) -> str:
+    """Does what realpath does, as if the folder were /srv: below /tmp the service could not see it. What is in its
+    `apart` is then at the root."""
+    real = shutil.which("realpath")
+    cases = f'"-m {folder}/apart"*) echo "${{3#{folder}/apart}}" ;; "-m {folder}"*) echo "/srv${{3#{folder}}}" ;;'
+    return f'case "$1 $3" in {cases} *) exec {real} "$@" ;; esac'
+
+
 class PretendedRoot:
     """Runs install.sh as root of a machine with systemd, as far as it can tell. It ends at the release at the latest:
     there is no place for it."""
@@ -213,6 +222,7 @@ class PretendedRoot:
             "stat": f"echo {owner}",
             "install": f'echo "$@" >>{folder}/given',
             "runuser": "true" if may_write else "false",
+            "realpath": elsewhere(folder),
         }
         (folder / "programs").mkdir()
         for name, does in programs.items():

@@ -3,9 +3,10 @@
 import asyncio
 import ssl
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from aiohttp import ClientError, ClientSession
 
@@ -32,8 +33,9 @@ http {{
 
 
 class Proxy:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, changes: Mapping[str, str]) -> None:
         self.folder = folder
+        self._changes = changes
         self.https_port = free_port()
         self.http_port = free_port()
 
@@ -49,7 +51,7 @@ class Proxy:
         return ssl.create_default_context(cafile=str(self.certificate))
 
     def write(self, daemons: list[str]) -> None:
-        """The configuration as it is, but for addresses and paths."""
+        """The configuration as it is, but for addresses, paths and the changes."""
         make_certificate(self.folder)
         text = (DEPLOY / "proxy" / "functory.conf").read_text()
         names = ["functory-a:8484", "functory-b:8484"]
@@ -62,6 +64,7 @@ class Proxy:
             "listen 80;": f"listen 127.0.0.1:{self.http_port};",
             "    listen [::]:80;\n": "",
             "/etc/nginx/tls": str(self.folder),
+            **self._changes,
         }.items():
             assert listen in text, listen
             text = text.replace(listen, own)
@@ -87,9 +90,11 @@ def make_certificate(folder: Path) -> None:
 
 
 @asynccontextmanager
-async def nginx(program: str, folder: Path, *daemons: str) -> AsyncIterator[Proxy]:
-    """In front of the daemons, each `host:port`."""
-    proxy = Proxy(folder)
+async def nginx(
+    program: str, folder: Path, *daemons: str, changes: Mapping[str, str] = MappingProxyType({})
+) -> AsyncIterator[Proxy]:
+    """In front of the daemons, each `host:port`. `changes` are texts of the configuration and what replaces them."""
+    proxy = Proxy(folder, changes)
     await asyncio.to_thread(proxy.write, list(daemons))
     process = await asyncio.create_subprocess_exec(
         program, "-p", str(folder), "-c", str(folder / "nginx.conf"), stderr=asyncio.subprocess.DEVNULL

@@ -62,6 +62,18 @@ async def test_the_start_page_has_a_slash_or_not(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
+    "query", ["x" * 2500, "%22" * 700, "x" * 7500], ids=["long", "long when quoted again", "longest"]
+)
+async def test_a_stranger_cannot_make_an_answers_headers_long(site: Site, query: str) -> None:
+    """A proxy with small buffers would take the daemon for broken."""
+    async with visitor(site) as stranger:
+        answer = await stranger.get(f"/ui?x={query}")
+        assert (answer.status, answer.location) == (303, "/ui/signin")
+        theme = await stranger.post("/ui/theme", {"theme": "dark", "next": f"/ui/{'ä' * 1500}"})
+        assert (theme.status, theme.location) == (303, "/ui")
+
+
+@pytest.mark.parametrize(
     ("path", "status"),
     [
         ("/ui/nowhere", 404),

@@ -53,6 +53,10 @@ HEADERS: Final = {
 }
 
 
+MAX_NEXT_BYTES: Final = 2000
+"""Of the path to go on to after a form. It becomes a header of the answer, and many proxies take 4 KiB of headers."""
+
+
 class PageEndpoint:
     """What aiohttp calls for one page."""
 
@@ -89,7 +93,7 @@ class _Visit:
         except Unauthorized:
             if request.method != "GET":
                 raise
-            return redirect(f"/ui/signin?next={quote(request.path_qs, safe='')}")
+            return redirect(_sign_in_address(request.path_qs))
         if self._route.method == "POST":
             CLIENT.set(call.client)
             await _take_form(call)
@@ -183,6 +187,12 @@ class _Visit:
         if call.session is not None:
             _count(self._tools.web, call.session.principal)
         return call
+
+
+def _sign_in_address(go_on_to: str) -> str:
+    """Without the way back if that is long: whoever asks has shown no key."""
+    encoded = quote(go_on_to, safe="")
+    return f"/ui/signin?next={encoded}" if len(encoded) <= MAX_NEXT_BYTES else "/ui/signin"
 
 
 def _count(state: Web, principal: Principal) -> None:

@@ -18,7 +18,7 @@ from functory.operations.principal import OPERATOR, Principal
 from functory.web.pages.call import THEME_COOKIE, PageCall
 from functory.web.pages.cookies import cookie_of
 from functory.web.pages.declaration import Go, Page, Pages
-from functory.web.pages.endpoint import redirect, render_page
+from functory.web.pages.endpoint import MAX_NEXT_BYTES, redirect, render_page
 
 log = logging.getLogger("functory.web")
 
@@ -127,6 +127,7 @@ def _home(principal: Principal) -> str:
 
 
 def _own_path(path: str) -> str:
-    """The path, if it is one of our pages and a browser cannot take it for another site."""
+    """The path, if it is one of our pages, not too long, and a browser cannot take it for another site."""
     is_own = path == "/ui" or path.startswith("/ui/")
-    return path if is_own and "\\" not in path and "//" not in path and path.isprintable() and len(path) < 2000 else ""
+    is_safe = "\\" not in path and "//" not in path and path.isprintable()
+    return path if is_own and is_safe and len(path.encode()) <= MAX_NEXT_BYTES else ""

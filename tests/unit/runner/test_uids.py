@@ -1,11 +1,14 @@
 """Uids of contexts: never two at a time, the one just released comes last."""
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from runner.errors import IsolationError, LaunchError
-from runner.sandbox.uids import DEFAULT_BASE, UidRange, Uids
+from runner.sandbox.room import Room
+from runner.sandbox.uids import DEFAULT_BASE, UidRange, Uids, are_mapped
+from tests.support.contexts import LIMITS
 
 
 def test_no_uid_is_given_twice_while_it_is_taken() -> None:
@@ -42,3 +45,35 @@ def test_when_all_ranges_are_in_use_it_says_where_the_locks_are(tmp_path: Path) 
         UidRange.reserve(directory=tmp_path)
     for one in held:
         one.release()
+
+
+def test_a_scratch_space_that_cannot_be_given_away_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr("os.chown", refuse)
+    uids = Uids(base=1000, count=1)
+    room = Room(uids, uids.take())
+    with pytest.raises(LaunchError, match="Invalid argument; nothing was started"):
+        room.prepare(None, "1", LIMITS, own_directory=True)
+    room.give_back()
+    assert not Path(room.scratch).exists()
+    assert uids.take() == 1000
+
+
+@pytest.mark.parametrize(
+    ("id_map", "has_all"),
+    [
+        ("         0          0 4294967295\n", True),
+        ("0 100000 65536\n", False),
+        ("0 1000 1\n1 100000 65536\n", False),
+        ("0 1000 1\n1879048192 1879048192 262144\n", True),
+        ("0 1000 1\n1879048192 1879048192 262143\n", False),
+        ("", False),
+    ],
+)
+def test_uids_are_given_away_only_where_all_are_mapped(tmp_path: Path, id_map: str, has_all: bool) -> None:
+    for of_uids, of_gids in [(id_map, "0 0 4294967295"), ("0 0 4294967295", id_map)]:
+        (tmp_path / "uid_map").write_text(of_uids)
+        (tmp_path / "gid_map").write_text(of_gids)
+        assert are_mapped(folder=tmp_path) is has_all
