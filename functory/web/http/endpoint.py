@@ -155,9 +155,12 @@ class Endpoint:
         if self._is_without_body:
             return await self._call(call, given)
         async with self._web.bodies.of(call.tenant, most_bytes(request, self._web.settings.max_body_bytes)):
-            if self._decoder is not None:
-                given["body"] = decode_json(self._decoder, await call.read_body() or b"{}")
-            return await self._call(call, given)
+            if self._decoder is None:
+                return await self._call(call, given)
+            body = await call.read_body() or b"{}"
+            async with self._web.job_room.of(call.tenant, 0 if route.weigh is None else route.weigh(body)):
+                given["body"] = decode_json(self._decoder, body)
+                return await self._call(call, given)
 
     async def _call(self, call: Call, given: dict[str, Any]) -> web.StreamResponse:
         if not self._route.progress or not self._is_streamed(call):

@@ -12,14 +12,16 @@ from store.values.records import RateDomain, RateState
 from vocabulary.states import Code, JobState
 
 _FEW: Final = 20
-"""Jobs that are numbered before batches that wait."""
+"""Jobs that are created or numbered before batches that wait."""
 
 _LANES_AT_ONCE: Final = 1000
 
 
 class SqliteJobs(SqliteCore, JobVerbs):
     async def create_jobs(self, creations: Sequence[Creation], *, now_ms: int) -> list[CreateReport]:
-        return await self._write(lambda tx: [add.create_job(tx, *creation, now_ms) for creation in creations])
+        return await self._write(
+            lambda tx: [add.create_job(tx, *creation, now_ms) for creation in creations], bulk=len(creations) > _FEW
+        )
 
     async def get_job(self, tenant: str, job_id: str, *, now_ms: int, max_bytes: int | None = None) -> JobRecord | None:
         return await self._read(lambda conn: listing.get_job(conn, tenant, job_id, now_ms, max_bytes))
