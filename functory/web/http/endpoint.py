@@ -4,6 +4,7 @@ Ensures: a route's function is only called with a principal that has the route's
 that tenant; and only with a query and body of the declared types.
 """
 
+import asyncio
 import math
 import time
 from collections.abc import Awaitable, Hashable
@@ -14,6 +15,8 @@ import msgspec
 from aiohttp import web
 
 from functory.errors import BadRequest, InvalidInput, RequestTooLarge, Unauthorized
+from functory.loops.tenant_looks import TenantLooks
+from functory.loops.tenant_turns import TenantTurns
 from functory.operations.audit import CLIENT
 from functory.operations.keyring import KeyRing
 from functory.operations.principal import Principal
@@ -62,6 +65,9 @@ class Web:
     streams: EventStreams = field(default_factory=EventStreams)
     job_room: BodyRoom = field(default_factory=lambda: BodyRoom(48 * MIB, 24 * MIB, MIB // 8))
     """For the jobs that bodies become: they can be many times as large."""
+
+    looks: TenantLooks[bytes] = field(default_factory=lambda: TenantLooks(TenantTurns(asyncio.Semaphore(2), of_one=1)))
+    """At all types of a tenant: the answers, as they are sent."""
 
     def charge(self, principal: Principal) -> None:
         """Charge the key for one request. Raises RateLimited."""
