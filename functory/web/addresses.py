@@ -1,13 +1,13 @@
-"""Clients by the address that they come from, and their connections, so that one client cannot take them all.
+"""Connections by the address that they come from, so that one client cannot take them all.
 
-An IPv6 client has a whole /64 network to itself, and counts as that. Trusted proxies bring everybody's requests, and
+An IPv6 client counts as its network (http/client_networks.py). Trusted proxies bring everybody's requests, and
 have no limit of their own.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
+from functory.web.http.client_networks import counted_as, parse_address
 from functory.web.http.forwarded import Network
 
 
@@ -32,26 +32,7 @@ class Addresses:
 
     def _client(self, address: str) -> str:
         """Empty for a trusted proxy, and for what has no address: a socket in the file system."""
-        parsed = _parsed(address)
+        parsed = parse_address(address)
         if parsed is None or any(parsed in network for network in self._trusted):
             return ""
-        return _counted_as(parsed)
-
-
-def counted_as(address: str) -> str:
-    """What an address counts as: itself, or the network of an IPv6 client; what is no address, as it is."""
-    parsed = _parsed(address)
-    return address if parsed is None else _counted_as(parsed)
-
-
-def _parsed(address: str) -> IPv4Address | IPv6Address | None:
-    try:
-        parsed = ip_address(address.partition("%")[0])
-    except ValueError:
-        return None
-    mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None
-    return mapped or parsed
-
-
-def _counted_as(parsed: IPv4Address | IPv6Address) -> str:
-    return str(ip_network((parsed, 64), strict=False) if isinstance(parsed, IPv6Address) else parsed)
+        return counted_as(address)

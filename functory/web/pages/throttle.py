@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from functory.errors import RateLimited
-from functory.web.addresses import counted_as
+from functory.web.http.client_networks import counted_as
 from functory.web.http.request_rates import RequestRates
 
 
