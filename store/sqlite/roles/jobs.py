@@ -125,9 +125,10 @@ class SqliteJobs(SqliteCore, JobVerbs):
     async def get_index_state(self, tenant: str, jobtype: str) -> IndexState:
         return await self._read(lambda conn: job_changes.get_index_state(conn, jobtype))
 
-    async def set_rate_domain(self, domain: RateDomain, *, now_ms: int) -> None:
-        await self._write(lambda tx: rates.set_rate_domain(tx, domain, now_ms))
+    async def set_rate_domain(self, domain: RateDomain, *, now_ms: int) -> bool:
+        is_changed = await self._write(lambda tx: rates.set_rate_domain(tx, domain, now_ms))
         await self._reopen_lanes(domain.tenant, now_ms)
+        return is_changed
 
     async def delete_rate_domain(self, tenant: str, domain: str, *, now_ms: int) -> bool:
         was_there = await self._write(lambda tx: rates.delete_rate_domain(tx, tenant, domain))
