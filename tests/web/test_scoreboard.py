@@ -1,8 +1,9 @@
 """The window of the scoreboard: all that ended in it counts, and the rate is over the time that was counted. And what a
-scoreboard of many types costs others."""
+scoreboard of many types and many pages of jobs cost others."""
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from functory.operations import scoreboard
 from functory.web.api import results
 from functory.web.app import WEB
 from functory.wire.scoreboard import TypeRow
-from store.base import TypeCounters
+from store.base import JobPage, TypeCounters
 from tests.support.service import until
 from tests.support.web import Site
 
@@ -103,3 +104,31 @@ async def test_the_rows_of_many_types_are_made_in_slices(site: Site, monkeypatch
     assert len((await site.get("/acme/scoreboard")).json["types"]) == 2000
     counting.cancel()
     assert max(Counter(turns).values()) <= SLICE / 100
+
+
+async def test_a_tenant_has_one_page_of_jobs_read_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    began, let_go, list_jobs = list[str](), asyncio.Event(), site.store.list_jobs
+
+    async def held(tenant: str, *args: Any, **more: Any) -> JobPage:
+        began.append(tenant)
+        await let_go.wait()
+        return await list_jobs(tenant, *args, **more)
+
+    async def all_wait() -> bool:
+        own = site.listener._app[WEB].listings._tenants.get("acme")
+        return own is not None and own.users == 3
+
+    async def has_begun(tenant: str) -> bool:
+        return tenant in began
+
+    (job_id,) = await site.add("a")
+    monkeypatch.setattr(site.store, "list_jobs", held)
+    asked = [asyncio.ensure_future(site.get("/acme/results?state=waiting")) for _ in range(3)]
+    await until(all_wait)
+    asked.append(asyncio.ensure_future(site.get("/other/results?state=waiting", key="other")))
+    await until(lambda: has_begun("acme"))
+    await until(lambda: has_begun("other"))
+    assert sorted(began) == ["acme", "other"]
+    assert (await site.get(f"/acme/job/{job_id}")).status == 200, "a single read does not wait"
+    let_go.set()
+    assert [len((await answer).json["jobs"]) for answer in asked] == [1, 1, 1, 0]

@@ -48,10 +48,11 @@ class ChildrenQuery(Request):
 async def list_results(call: Call, query: ResultsQuery) -> Page:
     codes = None if query.code is None else frozenset(Code(code) for code in query.code.split(","))
     where = JobFilter(JobState(query.state), None, codes, query.since_ms, query.until_ms)
-    page = await jobs.list_jobs(
-        call.service, call.tenant, where, named=query.type, cursor=query.cursor, limit=query.limit
-    )
-    return show_page(page)
+    async with call.web.listings.of(call.tenant):
+        page = await jobs.list_jobs(
+            call.service, call.tenant, where, named=query.type, cursor=query.cursor, limit=query.limit
+        )
+        return show_page(page)
 
 
 @routes.add(
@@ -61,10 +62,11 @@ async def list_results(call: Call, query: ResultsQuery) -> Page:
     summary="The children of a job, each with the first 4 KB of its result",
 )
 async def list_children(call: Call, query: ChildrenQuery) -> Page:
-    page = await jobs.list_children(
-        call.service, call.tenant, call.param("id"), cursor=query.cursor, limit=100, max_bytes=_CHILD_RESULT_BYTES
-    )
-    return show_children(page)
+    async with call.web.listings.of(call.tenant):
+        page = await jobs.list_children(
+            call.service, call.tenant, call.param("id"), cursor=query.cursor, limit=100, max_bytes=_CHILD_RESULT_BYTES
+        )
+        return show_children(page)
 
 
 @routes.add("GET", "/{tenant}/job/{id}/result", scope="read", summary="The result of a job, as its bytes", answer=bytes)

@@ -69,6 +69,9 @@ class Web:
     looks: TenantLooks[bytes] = field(default_factory=lambda: TenantLooks(TenantTurns(asyncio.Semaphore(2), of_one=1)))
     """At all types of a tenant: the answers, as they are sent."""
 
+    listings: TenantTurns = field(default_factory=lambda: TenantTurns(asyncio.Semaphore(4), of_one=1))
+    """For pages of jobs: the store has few readers, and a single read waits for one page of a tenant, not for all."""
+
     def charge(self, principal: Principal) -> None:
         """Charge the key for one request. Raises RateLimited."""
         limits, settings = principal.limits, self.settings
