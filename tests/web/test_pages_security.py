@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 from pathlib import Path
-from types import SimpleNamespace
 from urllib.parse import urlencode
 
 import pytest
@@ -11,8 +10,7 @@ import pytest
 from functory.web.app import WEB
 from functory.web.http.form import parse_form
 from functory.web.http.settings import WebSettings
-from functory.web.pages import endpoint, signin
-from functory.web.pages.call import PageCall
+from functory.web.pages import endpoint
 from functory.web.pages.mount import PAGES
 from tests.support.pages import Shown, visitor
 from tests.support.web import T0, Site, open_site
@@ -275,30 +273,6 @@ async def test_attempts_to_sign_in_are_throttled(site: Site) -> None:
         statuses = [(await guesser.sign_in("fk_a_" + "x" * 30)).status for _ in range(12)]
         assert statuses == [403] * 10 + [429] * 2
         assert (await guesser.sign_in(site.keys["acme"])).status == 429
-
-
-async def test_strangers_with_many_addresses_keep_nobody_from_signing_in(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(signin, "time", SimpleNamespace(monotonic=lambda: 0.0))
-    async with visitor(site) as stranger:
-
-        async def attempt(address: str, key: str = "fk_a_" + "x" * 30) -> int:
-            monkeypatch.setattr(PageCall, "client", address)
-            return (await stranger.sign_in(key)).status
-
-        assert [await attempt(f"192.0.2.{n}") for n in range(52)] == [403] * 50 + [429] * 2
-        assert await attempt("198.51.100.1", site.keys["acme"]) == 303
-
-
-async def test_a_network_of_ipv6_is_one_address_that_tries_keys(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signin, "time", SimpleNamespace(monotonic=lambda: 0.0))
-    async with visitor(site) as stranger:
-        for number in range(11):
-            monkeypatch.setattr(PageCall, "client", f"2001:db8::{number}")
-            assert (await stranger.sign_in("fk_a_" + "x" * 30)).status == (429 if number == 10 else 403)
-        monkeypatch.setattr(PageCall, "client", "2001:db8:0:1::1")
-        assert (await stranger.sign_in(site.keys["acme"])).status == 303
 
 
 async def test_pages_count_as_requests_of_their_key(site: Site) -> None:
