@@ -17,6 +17,8 @@ from vocabulary.token_bucket import refill, when_grown_ms
 
 MAX_PATTERNS: Final = 50
 """Of a tenant: a claim compares a domain with all of them."""
+MAX_LIMITS: Final = 10_000
+"""Of a tenant, patterns and names together: they are listed in one answer."""
 MOST_WAIT_MS: Final = 60_000
 """A queue without a token is looked at again after this long, even if the next token comes later: whoever changed the
 limit may have died before it told all queues."""
@@ -72,6 +74,15 @@ def check_pattern(name: str) -> None:
         raise InvalidValue(f"rate domain {name!r:.80} is a pattern, and a pattern may have one * only")
     if not is_closed(name):
         raise InvalidValue(f"rate domain {name!r:.80} is a pattern, and its [ has no ]: it would match nothing")
+
+
+def check_limits(limits: int) -> None:
+    """For one more limit of a tenant that has so many."""
+    if limits >= MAX_LIMITS:
+        raise Conflict(
+            f"a tenant may have {MAX_LIMITS} rate domains with a limit, and this one has them: delete one first, or"
+            " set a limit on a pattern"
+        )
 
 
 def check_room(patterns: int) -> None:

@@ -18,7 +18,7 @@ from functory.errors import FunctoryError, InvalidInput
 from functory.operations.create import TypedSubmission, create_jobs
 from functory.operations.handlers import find_handler, put_handler
 from functory.operations.numbered import get_numbered, take_numbers
-from functory.web.api.submission import to_submission
+from functory.web.api.submission import created_bytes, to_submission
 from functory.web.http.endpoint import check_json_size
 from functory.web.http.json_faults import why_not_json
 from functory.wire.jobs import NewJob
@@ -50,6 +50,11 @@ async def create_many(call: Call) -> bytes:
     text = call.parameters.text("jobs", 1 << 24).encode()
     if not text:
         raise missing("jobs")
+    async with call.web.job_room.of(call.tenant, created_bytes(text)):
+        return object_json({"jobIDs": await _create(call, await _submissions(call, text))})
+
+
+async def _submissions(call: Call, text: bytes) -> list[TypedSubmission]:
     try:
         check_json_size(text)
         elements = _JOBS.decode(text)
@@ -67,7 +72,7 @@ async def create_many(call: Call) -> bytes:
         except FunctoryError as error:
             error.args = (f"job {number}: {error}",)
             raise
-    return object_json({"jobIDs": await _create(call, jobs)})
+    return jobs
 
 
 async def _submission(call: Call, given: Parameters, parents: dict[int, str]) -> TypedSubmission:

@@ -57,6 +57,13 @@ async def large_bodies(arena: Arena) -> str:
     return f"the answers were {_told(await _ask(arena, [request] * 12, read=True))}"
 
 
+async def many_creates(arena: Arena) -> str:
+    """Create a thousand jobs together in 130 KB on each of three hundred connections at once."""
+    job = b'{"type":"many","payload":"' + b"x" * 100 + b'"}'
+    request = _post_to(arena, "jobs", b'{"jobs":[' + b",".join([job] * 1000) + b"]}")
+    return f"the answers were {_told(await _ask(arena, [request] * 300, read=True))}"
+
+
 async def half_requests(arena: Arena) -> str:
     """Open three hundred connections and send half a request on each."""
     whole = _post(arena, "half", b"x" * 1_000_000, "")
@@ -94,6 +101,7 @@ HTTP_ACTS: Final[tuple[Act, ...]] = (
     unread_ids,
     packed_bodies,
     large_bodies,
+    many_creates,
     half_requests,
     many_types,
 )
@@ -104,8 +112,12 @@ def _get(arena: Arena, path: str) -> bytes:
 
 
 def _post(arena: Arena, job_type: str, body: bytes, headers: str, query: str = "?ids=no") -> bytes:
+    return _post_to(arena, f"job/{job_type}/add{query}", body, headers)
+
+
+def _post_to(arena: Arena, path: str, body: bytes, headers: str = "") -> bytes:
     head = (
-        f"POST /{arena.name}/job/{job_type}/add{query} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {arena.key}\r\n"
+        f"POST /{arena.name}/{path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {arena.key}\r\n"
         f"{headers}Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body

@@ -46,7 +46,7 @@ class _Seen:
 
 
 class _Types:
-    """Types of a tenant that have jobs: as the store last said, and those that were added since."""
+    """Types of a tenant that have jobs or are paused: as the store last said, and those that were added since."""
 
     __slots__ = ("asked_ms", "names")
 
@@ -153,7 +153,7 @@ class Admission:
             rows = await self._store.get_counters(tenant, now_ms=now_ms)
         except StoreUnavailable:
             return self._types.get(tenant) or _Types(now_ms, set())
-        live = {row.jobtype for row in rows if row.waiting + row.deferred + row.running + row.blocked}
+        live = {row.jobtype for row in rows if row.paused or row.waiting + row.deferred + row.running + row.blocked}
         known = _Types(now_ms, live)
         if self._forgotten == forgotten:
             if tenant not in self._types and len(self._types) >= self._max_tenants:

@@ -13,7 +13,7 @@ from functory.operations.consumers import refuse_repeat
 from functory.operations.idempotency import Fingerprint, bind_key, freed_if_refused, note_added, were_added
 from functory.operations.principal import Principal
 from functory.operations.service import Service
-from functory.operations.submit import Submission, check_key, check_submissions, stored_job
+from functory.operations.submit import Submission, check_key, check_submissions, create_in_turn, stored_job
 from journal import LimitExceeded
 from store.base import Creation
 from vocabulary.names import jobtype_of
@@ -55,7 +55,7 @@ async def create_jobs(
         else freed_if_refused(service, who.tenant, key, fingerprint, ids)
     )
     async with first:
-        reports = await service.store.create_jobs(creations, now_ms=service.now_ms())
+        reports = await create_in_turn(service, who.tenant, creations)
     if key is not None:
         await note_added(service, who.tenant, ids)
     service.control.wake()

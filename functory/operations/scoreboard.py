@@ -2,6 +2,7 @@
 
 from typing import Final, NamedTuple
 
+from functory.loops.slices import Slices
 from functory.operations.figures import no_counters
 from functory.operations.service import Service
 from functory.operations.type_patterns import jobtypes_named
@@ -20,6 +21,13 @@ class Window(NamedTuple):
     runner_us: int
     duration: Histogram
     wait: Histogram
+
+
+_NOTHING: Final = Window(0, 0, 0, Histogram(), Histogram())
+"""Of all types of which nothing ended."""
+_ROW: Final = 10
+_BUCKET: Final = 200
+"""What a row and a bucket cost, as slices count it."""
 
 
 class Row(NamedTuple):
@@ -53,12 +61,14 @@ async def scoreboard(service: Service, tenant: str, window_s: int) -> Board:
             tenant, width_ms=span.width_ms, since_ms=span.since_ms, until_ms=span.until_ms
         )
     ]
-    windows = _windows(buckets)
+    windows = await _windows(buckets)
     unasked_s = await unasked_of(service, tenant)
-    rows = [
-        Row(counters[jobtype], windows.get(jobtype) or _empty(), jobtype in handlers, unasked_s.get(jobtype))
-        for jobtype in sorted(counters)
-    ]
+    slices = Slices()
+    rows = []
+    for jobtype in sorted(counters):
+        window = windows.get(jobtype, _NOTHING)
+        rows.append(Row(counters[jobtype], window, jobtype in handlers, unasked_s.get(jobtype)))
+        await slices.spend(_ROW)
     return Board(now_ms, (now_ms - since_ms) / 1000, await store.get_usage(tenant), rows)
 
 
@@ -79,10 +89,6 @@ async def failures(
     return await service.store.list_failure_groups(tenant, jobtypes=jobtypes, since_ms=since_ms, limit=limit)
 
 
-def _empty() -> Window:
-    return Window(0, 0, 0, Histogram(), Histogram())
-
-
 def _spans(since_ms: int, until_ms: int) -> list[Span]:
     """From the start of a minute in few buckets: minutes up to the next hour, then hours."""
     hour_ms = -(-since_ms // HOUR_MS) * HOUR_MS
@@ -92,10 +98,12 @@ def _spans(since_ms: int, until_ms: int) -> list[Span]:
     return [hours] if since_ms == hour_ms else [Span(1, MINUTE_MS, since_ms, hour_ms), hours]
 
 
-def _windows(buckets: list[Bucket]) -> dict[str, Window]:
+async def _windows(buckets: list[Bucket]) -> dict[str, Window]:
+    slices = Slices()
     windows: dict[str, Window] = {}
     for bucket in buckets:
-        before = windows.get(bucket.jobtype) or _empty()
+        await slices.spend(_BUCKET)
+        before = windows.get(bucket.jobtype) or Window(0, 0, 0, Histogram(), Histogram())
         before.duration.merge(bucket.duration)
         before.wait.merge(bucket.wait)
         bad = bucket.failed + bucket.abandoned

@@ -61,3 +61,5 @@ class Service:
     recent_consumers: RecentConsumers = field(default_factory=RecentConsumers)
     folder_turns: TenantTurns = field(default_factory=lambda: TenantTurns(Semaphore(2), of_one=1))
     """For archives that are being read: each keeps a thread busy."""
+    create_turns: TenantTurns = field(default_factory=lambda: TenantTurns(Semaphore(4), of_one=2))
+    """For jobs that are created together, in one write: others wait for it."""

@@ -35,6 +35,8 @@ _MAX_OPTION_SETS: Final = 1000
 """Different sets of options in one body. Each becomes a batch in the journal."""
 _ADDED_AT_ONCE: Final = 1000
 """Jobs under an idempotency key that are built and added in one step: the event loop waits meanwhile."""
+_CREATED_AT_ONCE: Final = 20
+"""Jobs that are created without a turn: they take a millisecond."""
 _PROBE: Final = NewJob("0", "a-b", b"", 0, 0)
 
 
@@ -273,9 +275,18 @@ async def _create(service: Service, jobtype: str, jobs: Sequence[Submission]) ->
     ]
     reports: list[CreateReport] = []
     for start in range(0, len(creations), MAX_BATCH):
-        reports += await service.store.create_jobs(creations[start : start + MAX_BATCH], now_ms=service.now_ms())
+        reports += await create_in_turn(service, tenant_of(jobtype), creations[start : start + MAX_BATCH])
     service.control.wake()
     return [report.id for report in reports]
+
+
+async def create_in_turn(service: Service, tenant: str, creations: Sequence[Creation]) -> list[CreateReport]:
+    """All or none in the store. Many take a turn: however many requests a tenant has, only a few of them stand before
+    those of others."""
+    if len(creations) <= _CREATED_AT_ONCE:
+        return await service.store.create_jobs(creations, now_ms=service.now_ms())
+    async with service.create_turns.of(tenant):
+        return await service.store.create_jobs(creations, now_ms=service.now_ms())
 
 
 async def _add_past_journal(service: Service, jobtype: str, jobs: Sequence[Submission]) -> list[str]:
@@ -291,7 +302,7 @@ async def _add_children(service: Service, jobtype: str, jobs: Sequence[Submissio
     children = [pair for pair in zip(jobs, ids, strict=True) if pair[0].parent]
     if children:
         creations = [Creation(stored_job(service, jobtype, job, job_id)) for job, job_id in children]
-        await service.store.create_jobs(creations, now_ms=service.now_ms())
+        await create_in_turn(service, tenant_of(jobtype), creations)
 
 
 async def _add(service: Service, jobtype: str, jobs: Sequence[Submission], ids: Sequence[str]) -> None:

@@ -1,16 +1,22 @@
 """What a tenant controls in its own queue: the pause of a type and its rate domains. Running jobs go on."""
 
 from functory.operations.audit import audit
+from functory.operations.principal import Principal
 from functory.operations.service import Service
 from store.base import IndexState, RateDomain, RateState
 from store.errors import NotFound
 from vocabulary.names import jobtype_of
 
 
-async def pause_type(service: Service, actor: str, tenant: str, type_name: str, *, paused: bool) -> None:
-    await service.store.set_type_paused(tenant, jobtype_of(tenant, type_name), paused=paused)
+async def pause_type(service: Service, who: Principal, tenant: str, type_name: str, *, paused: bool) -> None:
+    """Raises QuotaExceeded: a type that a tenant pauses counts as one of its types."""
+    jobtype = jobtype_of(tenant, type_name)
+    if paused and who.tenant == tenant:
+        await service.admission.take_type(tenant, who.limits, jobtype)
+    is_changed = await service.store.set_type_paused(tenant, jobtype, paused=paused)
     service.control.types_changed(tenant)
-    await audit(service, actor, "type.pause" if paused else "type.resume", tenant, type=type_name)
+    if is_changed:
+        await audit(service, who.key_id, "type.pause" if paused else "type.resume", tenant, type=type_name)
 
 
 async def list_rates(service: Service, tenant: str) -> list[RateState]:
@@ -19,9 +25,10 @@ async def list_rates(service: Service, tenant: str) -> list[RateState]:
 
 async def set_rate(service: Service, actor: str, tenant: str, domain: str, *, rate_per_s: float, burst: int) -> None:
     limit = RateDomain(tenant, domain, rate_per_s, burst)
-    await service.store.set_rate_domain(limit, now_ms=service.now_ms())
+    is_changed = await service.store.set_rate_domain(limit, now_ms=service.now_ms())
     service.control.wake()
-    await audit(service, actor, "rate.set", tenant, domain=domain, rate_per_s=rate_per_s, burst=burst)
+    if is_changed:
+        await audit(service, actor, "rate.set", tenant, domain=domain, rate_per_s=rate_per_s, burst=burst)
 
 
 async def delete_rate(service: Service, actor: str, tenant: str, domain: str) -> None:

@@ -1,13 +1,13 @@
 """Connections by the address that they come from, so that one client cannot take them all.
 
-An IPv6 client has a whole /64 network to itself, and counts as that. Trusted proxies bring everybody's requests, and
+An IPv6 client counts as its network (http/client_networks.py). Trusted proxies bring everybody's requests, and
 have no limit of their own.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from ipaddress import IPv6Address, ip_address, ip_network
 
+from functory.web.http.client_networks import counted_as, parse_address
 from functory.web.http.forwarded import Network
 
 
@@ -32,14 +32,7 @@ class Addresses:
 
     def _client(self, address: str) -> str:
         """Empty for a trusted proxy, and for what has no address: a socket in the file system."""
-        try:
-            parsed = ip_address(address.partition("%")[0])
-        except ValueError:
+        parsed = parse_address(address)
+        if parsed is None or any(parsed in network for network in self._trusted):
             return ""
-        mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None
-        parsed = mapped or parsed
-        if any(parsed in network for network in self._trusted):
-            return ""
-        if isinstance(parsed, IPv6Address):
-            return str(ip_network((parsed, 64), strict=False))
-        return str(parsed)
+        return counted_as(address)

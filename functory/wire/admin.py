@@ -17,7 +17,10 @@ class LimitsBody(TenantLimits, frozen=True, forbid_unknown_fields=True):
     max_jobs: Count | None = None
     max_bytes: Count | None = None
     max_handlers: Count | None = None
-    max_types: Annotated[int, Meta(ge=1, le=1 << 31, description="types with jobs that are not over")] | None = None
+    max_types: (
+        Annotated[int, Meta(ge=1, le=1 << 31, description="types with jobs that are not over, or that are paused")]
+        | None
+    ) = None
     max_running: Annotated[int, Meta(ge=1, le=1 << 31)] | None = None
     max_running_per_type: Annotated[int, Meta(ge=1, le=1 << 31)] | None = None
     requests_per_s: Annotated[float, Meta(gt=0, le=1e6)] | None = None

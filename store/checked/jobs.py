@@ -206,10 +206,10 @@ class CheckedJobs(CheckedCore, JobVerbs):
         check_jobtype(tenant, jobtype)
         return await self._back.get_index_state(tenant, jobtype)
 
-    async def set_rate_domain(self, domain: RateDomain, *, now_ms: int) -> None:
+    async def set_rate_domain(self, domain: RateDomain, *, now_ms: int) -> bool:
         check_rate_domain(domain)
         check_time("now_ms", now_ms)
-        await self._back.set_rate_domain(domain, now_ms=now_ms)
+        return await self._back.set_rate_domain(domain, now_ms=now_ms)
 
     async def delete_rate_domain(self, tenant: str, domain: str, *, now_ms: int) -> bool:
         check_tenant(tenant)

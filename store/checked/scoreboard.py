@@ -50,9 +50,9 @@ class CheckedScoreboard(CheckedCore, Scoreboard):
         check_tenant(tenant)
         return await self._back.get_usage(tenant)
 
-    async def set_type_paused(self, tenant: str, jobtype: str, *, paused: bool) -> None:
+    async def set_type_paused(self, tenant: str, jobtype: str, *, paused: bool) -> bool:
         check_jobtype(tenant, jobtype)
-        await self._back.set_type_paused(tenant, jobtype, paused=paused)
+        return await self._back.set_type_paused(tenant, jobtype, paused=paused)
 
     async def expire_records(self, *, now_ms: int, audit_before_ms: int, limit: int = 1000) -> int:
         check_time("now_ms", now_ms)

@@ -197,7 +197,7 @@ class JobVerbs(abc.ABC):
         """Of an indexed queue; all zero when it has had no indexed job. Its consumer moves it on (`move_window`)."""
 
     @abc.abstractmethod
-    async def set_rate_domain(self, domain: RateDomain, *, now_ms: int) -> None:
+    async def set_rate_domain(self, domain: RateDomain, *, now_ms: int) -> bool:
         """Limit a domain of a tenant; the bucket of a new domain starts full, that of an old one keeps its tokens up to
         the new burst. One that was changed more than AHEAD_MS after now_ms, by a clock that was ahead, counts from
         now_ms on; those of a pattern start full.
@@ -207,7 +207,8 @@ class JobVerbs(abc.ABC):
         follows a change of the pattern from now_ms on. Of several patterns that match the most specific holds
         (store/rate_rules.py); `*` is the default of the tenant.
         Raises InvalidValue: rate_per_s not in 1e-6..1e6, burst not in 1..1e6, a pattern with two `*` or an open `[`.
-        Raises Conflict: a new pattern where the tenant has MAX_PATTERNS. Idempotent.
+        Raises Conflict: a new pattern where the tenant has MAX_PATTERNS, a new limit where it has MAX_LIMITS.
+        Idempotent. Returns whether that changed the limit.
         Jobs that waited for a token are looked at again before it returns; where it is interrupted, within a minute."""
 
     @abc.abstractmethod

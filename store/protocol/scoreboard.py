@@ -41,8 +41,9 @@ class Scoreboard(abc.ABC):
         """What the tenant has stored; zero for an unknown tenant."""
 
     @abc.abstractmethod
-    async def set_type_paused(self, tenant: str, jobtype: str, *, paused: bool) -> None:
-        """Stop or resume handing out jobs of a type, which need not have jobs yet. Running ones go on. Idempotent."""
+    async def set_type_paused(self, tenant: str, jobtype: str, *, paused: bool) -> bool:
+        """Stop or resume handing out jobs of a type, which need not have jobs yet. Running ones go on. Idempotent.
+        Returns whether that changed anything."""
 
     @abc.abstractmethod
     async def expire_records(self, *, now_ms: int, audit_before_ms: int, limit: int = 1000) -> int:

@@ -11,7 +11,7 @@ from functory.hostile.act import Through, perform
 from functory.hostile.acts import ACTS
 from functory.hostile.arena import Arena, open_arena
 from functory.hostile.context_acts import busy_threads, hoard_memory, short_turns_long
-from functory.hostile.http_acts import awaited_answers, large_bodies, many_types, unread_ids
+from functory.hostile.http_acts import awaited_answers, large_bodies, many_creates, many_types, unread_ids
 from tests.support.needs import need_isolation
 
 pytestmark = pytest.mark.slow
@@ -22,7 +22,16 @@ def _isolation() -> None:
     need_isolation()
 
 
-LONG = {awaited_answers, unread_ids, large_bodies, many_types, short_turns_long, busy_threads, hoard_memory}
+LONG = {
+    awaited_answers,
+    unread_ids,
+    large_bodies,
+    many_creates,
+    many_types,
+    short_turns_long,
+    busy_threads,
+    hoard_memory,
+}
 """They add jobs by the hundred thousand, or wait for long: for the command. Suites beside this one have what they
 prove."""
 

@@ -1,5 +1,6 @@
 """Jobs that are claimed while others hold the room for large answers: none waits for long, and none is lost."""
 
+import json
 import socket
 import struct
 
@@ -102,3 +103,15 @@ async def _is_waited_for(room: BodyRoom) -> bool:
 
 async def _has_fewer(bedrock: Bedrock, connections: int) -> bool:
     return len(bedrock.listener._shared.open) < connections
+
+
+async def test_many_jobs_that_are_created_together_wait_for_room(bedrock: Bedrock, session: Session) -> None:
+    room = bedrock.listener._shared.commands._web.job_room
+
+    async def waits() -> bool:
+        return bool(room._left._waiters)
+
+    async with room.of("acme", 24 << 20):
+        session.send("CreateJobs", jobs=json.dumps([{"name": "piece"}] * 1000))
+        await until(waits)
+    assert len((await session.reply()).json["jobIDs"]) == 1000

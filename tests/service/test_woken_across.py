@@ -119,13 +119,13 @@ async def test_changes_are_told(tmp_path: Path) -> None:
     async with two_daemons(tmp_path) as (a, b):
         await register(a, "acme-x", "return 'first'")
         await run_there(a)
-        await pause_type(service_of(a), "test", "acme", "x", paused=True)
+        await pause_type(service_of(a), ACME, "acme", "x", paused=True)
         (held,) = await a.intake.write("acme-x", [b"1"])
         await register(a, "acme-y", "return 'second'")
         (other,) = await a.intake.write("acme-y", [b"1"])
         assert (await ended(a, other)).outcome
         assert await state(a, held) is JobState.WAITING
-        await pause_type(service_of(a), "test", "acme", "x", paused=False)
+        await pause_type(service_of(a), ACME, "acme", "x", paused=False)
         assert await a.waiters.wait(held, 30) or await state(a, held) is JobState.ARCHIVED
         await pause_daemon(service_of(a), "test", b.sysid, paused=True)
         await until(lambda: is_paused(b))

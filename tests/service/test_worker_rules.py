@@ -101,10 +101,10 @@ async def test_priorities_rates_pauses_and_suspension(shop: Shop) -> None:
     await shop.daemon.intake.flush()
     assert payloads(await shop.take(limit=10)) == ["high", "one", "low"], "the domain had one token"
     await store.delete_rate_domain("acme", "api", now_ms=now_ms)
-    await pause_type(shop.service, "test", "acme", "resize", paused=True)
+    await pause_type(shop.service, ACME, "acme", "resize", paused=True)
     assert await shop.take() == []
     waiter = asyncio.create_task(shop.take(wait_s=30.0))
-    await pause_type(shop.service, "test", "acme", "resize", paused=False)
+    await pause_type(shop.service, ACME, "acme", "resize", paused=False)
     assert payloads(await waiter) == ["two"]
     await shop.post("late")
     await update_tenant(shop.service, "test", "acme", suspended=True)
@@ -258,7 +258,7 @@ async def test_other_types_are_never_handed_out_and_these_are_never_run(shop: Sh
     assert (await ended(shop.daemon, inside[0])).outcome
     assert payloads(await shop.take("*", limit=10)) == ["3"]
     assert shop.daemon.executor.claimed == 1
-    await pause_type(shop.service, "test", "acme", "inside", paused=True)
+    await pause_type(shop.service, ACME, "acme", "inside", paused=True)
     await shop.post("4", type_name="inside")
     assert await shop.take("*", "inside", limit=10) == []
     assert not any(map(shop.daemon.straight.is_here, outside))

@@ -1,6 +1,7 @@
 """One place decides what may come in: the same limits and quotas, whichever way a job comes."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -190,3 +191,19 @@ async def test_jobs_that_change_the_store_one_by_one_are_few_in_a_request(tmp_pa
         assert (await add(3)).status == 200
         answer = await add(4)
         assert (answer.status, answer.json["error"]["detail"]) == (413, {"limit": "max_created"})
+
+
+async def test_paused_types_keep_to_max_types_and_only_changes_are_audited(site: Site) -> None:
+    await limit(site, max_types=2)
+    statuses = [(await site.post(f"/acme/type/t{n}/pause")).status for n in (1, 2, 3, 1, 2)]
+    assert statuses == [200, 200, 429, 200, 200]
+    assert (await site.post("/acme/job/t3/add", data=b"x")).status == 429
+    assert (await site.post("/acme/job/t1/add", data=b"x")).status == 200
+    assert (await site.post("/admin/tenants/acme/types/t3/pause", key="operator")).status == 200
+    for _ in range(2):
+        assert (await site.post("/acme/type/t2/resume")).status == 200
+        assert (await site.call("PUT", "/acme/rate/api", json={"rate_per_s": 1, "burst": 1})).status == 200
+    assert [row["domain"] for row in (await site.get("/acme/rate")).json["domains"]] == ["api"]
+    events = (await site.get("/admin/audit?tenant=acme", key="operator")).json["events"]
+    kinds = Counter(event["action"] for event in events)
+    assert (kinds["type.pause"], kinds["type.resume"], kinds["rate.set"]) == (3, 1, 1)

@@ -1,6 +1,8 @@
 """Jobs of several types in one request: all of them, or none."""
 
+import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,9 @@ from functory.client import Client
 from functory.operations.service import OperationSettings
 from functory.operations.tenants import update_tenant
 from functory.tenant_limits import TenantLimits
-from store.base import JobState
+from functory.web.app import WEB
+from store.base import CreateReport, Creation, JobState
+from tests.support.service import until
 from tests.support.web import T0, Answer, Site, open_site
 
 JOBS = "/acme/jobs"
@@ -137,3 +141,78 @@ async def test_the_client_creates_them_too(site: Site) -> None:
     async with Client(site.url, site.keys["acme"], "acme") as client:
         added = await client.create_jobs([{"type": "mail", "payload": "x"}, {"type": "audit", "payload": 1}])
         assert [(await client.get_job(one)).type for one in added.ids or ()] == ["mail", "audit"]
+
+
+def many(count: int) -> list[dict[str, Any]]:
+    return [{"type": "mail", "payload": "x"}] * count
+
+
+async def test_a_tenant_has_only_a_few_long_creates_before_those_of_others(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_go, under_way, store_jobs = asyncio.Event(), list[str](), site.store.create_jobs
+
+    async def held(creations: Sequence[Creation], *, now_ms: int) -> list[CreateReport]:
+        under_way.append(creations[0].job.jobtype)
+        await let_go.wait()
+        return await store_jobs(creations, now_ms=now_ms)
+
+    async def all_wait() -> bool:
+        return site.service.create_turns._tenants["acme"].users == 5
+
+    async def is_there(what: str) -> bool:
+        return what in under_way
+
+    monkeypatch.setattr(site.store, "create_jobs", held)
+    asked = [asyncio.ensure_future(create(site, *many(21))) for _ in range(5)]
+    await until(lambda: is_there("acme-mail"))
+    await until(all_wait)
+    other = {"json": {"jobs": [{"type": "post", "payload": "x"}] * 21}, "key": "other"}
+    asked.append(asyncio.ensure_future(site.post("/other/jobs", **other)))
+    few = asyncio.ensure_future(create(site, {"type": "few", "payload": "x"}))
+    await until(lambda: is_there("other-post"))
+    await until(lambda: is_there("acme-few"))
+    assert sorted(under_way) == ["acme-few", "acme-mail", "acme-mail", "other-post"]
+    let_go.set()
+    assert {answer.status for answer in await asyncio.gather(few, *asked)} == {200}
+    assert await stored(site) == 5 * 21 + 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (JOBS, json.dumps({"jobs": many(1000)})),
+        ("/acme/job/mail/add", json.dumps([{"payload": "x", "unique": f"u{n}"} for n in range(1000)])),
+    ],
+)
+async def test_many_jobs_wait_for_room_and_are_not_created_for_a_client_that_has_gone(
+    site: Site, path: str, body: str
+) -> None:
+    room = site.listener._app[WEB].job_room
+
+    async def waits() -> bool:
+        return bool(room._left._waiters)
+
+    async def nobody_waits() -> bool:
+        return not room._left._waiters and not room._taken
+
+    async def client_has_gone() -> bool:
+        runner = site.listener._runner
+        assert runner is not None
+        assert runner.server is not None
+        return all(connection.transport is None for connection in runner.server.connections)
+
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {site.keys['acme']}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    async with room.of("acme", 24 << 20):
+        _, writer = await asyncio.open_connection("127.0.0.1", site.listener.port)
+        writer.write((head + body).encode())
+        await until(waits)
+        writer.transport.abort()
+        await until(client_has_gone)
+    await until(nobody_waits)
+    assert await stored(site) == 0
+    assert (await site.post(path, data=body.encode(), headers={"Content-Type": "application/json"})).status == 200
+    assert await stored(site) == 1000

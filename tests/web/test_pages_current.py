@@ -28,7 +28,7 @@ async def test_who_comes_from_a_form_sees_what_it_changed_on_another_daemon(site
     async with visitor(site, "acme") as acme:
         path = "/ui/t/acme/type/thumb"
         assert "Resume" not in (await acme.get(path)).text
-        await pause_type(site.service, "key", "acme", "thumb", paused=True)  # as another daemon does
+        await pause_type(site.service, ACME, "acme", "thumb", paused=True)  # as another daemon does
         assert "Resume" not in (await acme.get(f"{path}?note=nonsense")).text
         assert "Resume" in (await acme.get(f"{path}?note=paused")).text
 
@@ -62,7 +62,7 @@ async def test_a_page_is_of_another_state_when_something_outside_its_live_part_c
 
         seen = [await look(), await look()]
         assert seen[0] == seen[1]
-        await pause_type(site.service, "key", "acme", "thumb", paused=True)
+        await pause_type(site.service, ACME, "acme", "thumb", paused=True)
         await site.call("POST", "/acme/consumer/verify/stop")
         await operator.post(f"/ui/operator/daemons/{daemon.sysid}/pause")
         seen.append(await look())

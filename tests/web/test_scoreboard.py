@@ -1,7 +1,19 @@
-"""The window of the scoreboard: all that ended in it counts, and the rate is over the time that was counted."""
+"""The window of the scoreboard: all that ended in it counts, and the rate is over the time that was counted. And what a
+scoreboard of many types and many pages of jobs cost others."""
+
+import asyncio
+from collections import Counter
+from typing import Any
 
 import pytest
 
+from functory.loops.slices import SLICE
+from functory.operations import scoreboard
+from functory.web.api import results
+from functory.web.app import WEB
+from functory.wire.scoreboard import TypeRow
+from store.base import JobPage, TypeCounters
+from tests.support.service import until
 from tests.support.web import Site
 
 MINUTE_S = 60
@@ -32,3 +44,91 @@ async def test_a_window_has_all_that_ended_in_it_and_nothing_from_before(site: S
     site.clock.advance(window_s - 1)
     await site.run(1)
     assert await ended_per_s(site, window_s) == pytest.approx(4 / (window_s + 9))
+
+
+async def test_a_scoreboard_is_made_once_for_all_who_ask_before_it_begins(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, let_go, get_counters = list[str](), asyncio.Event(), site.store.get_counters
+
+    async def held(tenant: str | None, *, now_ms: int) -> list[TypeCounters]:
+        if tenant is not None:
+            began.append(tenant)
+            await let_go.wait()
+        return await get_counters(tenant, now_ms=now_ms)
+
+    async def has_begun(tenant: str) -> bool:
+        return tenant in began
+
+    async def all_wait() -> bool:
+        return site.listener._app[WEB].looks._turns._tenants["acme"].users == 3
+
+    await site.add("a")
+    await site.intake.flush()
+    monkeypatch.setattr(site.store, "get_counters", held)
+    first = asyncio.ensure_future(site.get("/acme/scoreboard"))
+    await until(lambda: has_begun("acme"))
+    later = [asyncio.ensure_future(site.get(f"/acme/scoreboard?window_s={n}")) for n in (60, 3600) * 4]
+    await until(all_wait)
+    other = asyncio.ensure_future(site.get("/other/scoreboard", key="other"))
+    await until(lambda: has_begun("other"))
+    assert began == ["acme", "other"], "a tenant has one under way"
+    await site.add("a", path="/acme/job/new/add")
+    await site.intake.flush()
+    let_go.set()
+    assert len((await first).json["types"]) == 2
+    assert [len((await answer).json["types"]) for answer in later] == [2] * 8, "as it is after they asked"
+    assert (await other).json["types"] == []
+    assert Counter(began) == {"acme": 3, "other": 1}
+
+
+async def test_the_rows_of_many_types_are_made_in_slices(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    turn, turns, make_row = 0, list[int](), results._row
+
+    async def many(tenant: str | None, *, now_ms: int) -> list[TypeCounters]:
+        return [TypeCounters(f"{tenant}-{number}") for number in range(2000)]
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    def row(it: scoreboard.Row, window_s: float) -> TypeRow:
+        turns.append(turn)
+        return make_row(it, window_s)
+
+    monkeypatch.setattr(site.store, "get_counters", many)
+    monkeypatch.setattr(results, "_row", row)
+    counting = asyncio.create_task(count_turns())
+    assert len((await site.get("/acme/scoreboard")).json["types"]) == 2000
+    counting.cancel()
+    assert max(Counter(turns).values()) <= SLICE / 100
+
+
+async def test_a_tenant_has_one_page_of_jobs_read_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    began, let_go, list_jobs = list[str](), asyncio.Event(), site.store.list_jobs
+
+    async def held(tenant: str, *args: Any, **more: Any) -> JobPage:
+        began.append(tenant)
+        await let_go.wait()
+        return await list_jobs(tenant, *args, **more)
+
+    async def all_wait() -> bool:
+        own = site.listener._app[WEB].listings._tenants.get("acme")
+        return own is not None and own.users == 3
+
+    async def has_begun(tenant: str) -> bool:
+        return tenant in began
+
+    (job_id,) = await site.add("a")
+    monkeypatch.setattr(site.store, "list_jobs", held)
+    asked = [asyncio.ensure_future(site.get("/acme/results?state=waiting")) for _ in range(3)]
+    await until(all_wait)
+    asked.append(asyncio.ensure_future(site.get("/other/results?state=waiting", key="other")))
+    await until(lambda: has_begun("acme"))
+    await until(lambda: has_begun("other"))
+    assert sorted(began) == ["acme", "other"]
+    assert (await site.get(f"/acme/job/{job_id}")).status == 200, "a single read does not wait"
+    let_go.set()
+    assert [len((await answer).json["jobs"]) for answer in asked] == [1, 1, 1, 0]

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 from aiohttp import web
 
-from functory.errors import FunctoryError, InvalidInput, NotReadyYet
+from functory.errors import BadRequest, FunctoryError, InvalidInput, NotReadyYet
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations import create
 from functory.operations.create import TypedSubmission
@@ -34,6 +34,7 @@ from functory.web.api.submission import (
     SPLIT_BYTES,
     Reading,
     added_json,
+    created_bytes,
     parse_jobs,
     place_in,
     reading_of,
@@ -111,6 +112,7 @@ async def add_jobs(call: Call, query: AddQuery) -> web.Response:
         ids = await add_lines(call.web, call.principal, type_name, body, options)
     else:
         async with _room(call.web, call.tenant, body, _JOB_BYTES):
+            _refuse_unheard(call)
             ids = await _add_one_by_one(call, query, type_name, body, reading)
     if query.ack == "store":
         await until_stored(call.service, call.tenant, ids)
@@ -119,9 +121,16 @@ async def add_jobs(call: Call, query: AddQuery) -> web.Response:
     return json_bytes(await describe_added(call.web, added, with_ids=with_ids, is_heard=call.is_heard))
 
 
-@routes.add("POST", "/{tenant}/jobs", scope="submit", summary="Create jobs of several types, all or none")
+@routes.add(
+    "POST",
+    "/{tenant}/jobs",
+    scope="submit",
+    summary="Create jobs of several types, all or none",
+    weigh=created_bytes,
+)
 async def create_jobs(call: Call, body: CreateBody) -> Added:
     """Built in slices; the answer is sent when they are in the store."""
+    _refuse_unheard(call)
     now_ms, jobs = call.service.now_ms(), list[TypedSubmission]()
     texts = [b"" if isinstance(job.payload, msgspec.UnsetType) else job.payload for job in body.jobs]
     async for number, _ in call.web.turns.slices(texts):
@@ -136,6 +145,13 @@ async def create_jobs(call: Call, body: CreateBody) -> Added:
     with telling_which((job for _, job in jobs), lambda index: (f"job {index + 1}", f"jobs[{index}].")):
         ids = await create.create_jobs(call.service, call.principal, jobs, key=key, content=content)
     return Added(len(ids), ids)
+
+
+def _refuse_unheard(call: Call) -> None:
+    """After a wait for room: nobody hears of these jobs any more, and they are not to take the turns of others. Raises
+    BadRequest, to nobody."""
+    if not call.is_heard():
+        raise BadRequest("the client has gone")
 
 
 class Waited(NamedTuple):

@@ -99,7 +99,7 @@ async def resume_type(call: Call) -> Done:
 
 async def _pause_type(call: Call, *, paused: bool) -> None:
     tenant = await _owner(call)
-    await type_controls.pause_type(call.service, call.principal.key_id, tenant, call.type_name, paused=paused)
+    await type_controls.pause_type(call.service, call.principal, tenant, call.type_name, paused=paused)
 
 
 @routes.add("GET", "/admin/keys", scope="operator", summary="The operator's keys, without their secrets")

@@ -2,13 +2,16 @@
 
 from typing import Final
 
+import msgspec
 from aiohttp import web
 
 from functory.errors import Missing
+from functory.loops.slices import Slices
 from functory.operations import jobs, scoreboard, type_controls
 from functory.operations.jobs import Queued
 from functory.web.api.large_job import result_answer
 from functory.web.api.rendering import show_children, show_page, show_quantiles
+from functory.web.http.answers import json_bytes
 from functory.web.http.endpoint import Call, check_type_name
 from functory.web.http.outflow import LARGE_BYTES
 from functory.web.http.routes import Routes
@@ -32,6 +35,8 @@ from vocabulary.names import jobtype_of, type_of
 routes = Routes()
 
 _CHILD_RESULT_BYTES: Final = 4096
+_ROW: Final = 100
+"""What a row of the scoreboard or the time line costs, as slices count it."""
 _TRIED_AGAIN: Final = frozenset({Code.RETRY, Code.ERROR})
 
 
@@ -43,10 +48,11 @@ class ChildrenQuery(Request):
 async def list_results(call: Call, query: ResultsQuery) -> Page:
     codes = None if query.code is None else frozenset(Code(code) for code in query.code.split(","))
     where = JobFilter(JobState(query.state), None, codes, query.since_ms, query.until_ms)
-    page = await jobs.list_jobs(
-        call.service, call.tenant, where, named=query.type, cursor=query.cursor, limit=query.limit
-    )
-    return show_page(page)
+    async with call.web.listings.of(call.tenant):
+        page = await jobs.list_jobs(
+            call.service, call.tenant, where, named=query.type, cursor=query.cursor, limit=query.limit
+        )
+        return show_page(page)
 
 
 @routes.add(
@@ -56,10 +62,11 @@ async def list_results(call: Call, query: ResultsQuery) -> Page:
     summary="The children of a job, each with the first 4 KB of its result",
 )
 async def list_children(call: Call, query: ChildrenQuery) -> Page:
-    page = await jobs.list_children(
-        call.service, call.tenant, call.param("id"), cursor=query.cursor, limit=100, max_bytes=_CHILD_RESULT_BYTES
-    )
-    return show_children(page)
+    async with call.web.listings.of(call.tenant):
+        page = await jobs.list_children(
+            call.service, call.tenant, call.param("id"), cursor=query.cursor, limit=100, max_bytes=_CHILD_RESULT_BYTES
+        )
+        return show_children(page)
 
 
 @routes.add("GET", "/{tenant}/job/{id}/result", scope="read", summary="The result of a job, as its bytes", answer=bytes)
@@ -71,37 +78,55 @@ async def get_result(call: Call) -> web.StreamResponse:
     return result_answer(call.service, call.tenant, found, "application/octet-stream", "attachment")
 
 
-@routes.add("GET", "/{tenant}/scoreboard", scope="read", summary="What waits, runs and ended, per type")
-async def get_scoreboard(call: Call, query: ScoreboardQuery) -> Scoreboard:
-    board = await scoreboard.scoreboard(call.service, call.tenant, query.window_s)
-    rows = [_row(row, board.window_s) for row in board.rows]
-    return Scoreboard(call.tenant, board.now_ms, query.window_s, UsageRow(*board.usage), rows)
+@routes.add(
+    "GET", "/{tenant}/scoreboard", scope="read", summary="What waits, runs and ended, per type", answer=Scoreboard
+)
+async def get_scoreboard(call: Call, query: ScoreboardQuery) -> web.Response:
+    """Made once for all who ask at the same time, and in slices: a tenant may have thousands of types."""
+    return json_bytes(await call.web.looks.ask(call.tenant, query.window_s, lambda: _board(call, query.window_s)))
 
 
-@routes.add("GET", "/{tenant}/timeline", scope="read", summary="What ended in each minute, hour or day")
-async def get_time_line(call: Call, query: BucketsQuery) -> BucketList:
+async def _board(call: Call, window_s: int) -> bytes:
+    board = await scoreboard.scoreboard(call.service, call.tenant, window_s)
+    rows, slices = list[TypeRow](), Slices()
+    for row in board.rows:
+        rows.append(_row(row, board.window_s))
+        await slices.spend(_ROW)
+    return msgspec.json.encode(Scoreboard(call.tenant, board.now_ms, window_s, UsageRow(*board.usage), rows))
+
+
+@routes.add(
+    "GET", "/{tenant}/timeline", scope="read", summary="What ended in each minute, hour or day", answer=BucketList
+)
+async def get_time_line(call: Call, query: BucketsQuery) -> web.Response:
+    """As the scoreboard."""
+    about = (query.width, query.count, query.type)
+    return json_bytes(await call.web.looks.ask(call.tenant, about, lambda: _time_line(call, query)))
+
+
+async def _time_line(call: Call, query: BucketsQuery) -> bytes:
     buckets = await scoreboard.time_line(
         call.service, call.tenant, width=query.width, count=query.count, jobtype=_jobtype(call, query.type)
     )
-    return BucketList(
-        [
-            BucketRow(
-                type_of(it.jobtype),
-                it.start_ms,
-                it.width_ms,
-                it.ok,
-                it.failed,
-                it.retry,
-                it.error,
-                it.abandoned,
-                it.cancelled,
-                it.runner_us / 1e6,
-                show_quantiles(it.duration),
-                show_quantiles(it.wait),
-            )
-            for it in buckets
-        ]
-    )
+    rows, slices = list[BucketRow](), Slices()
+    for it in buckets:
+        row = BucketRow(
+            type_of(it.jobtype),
+            it.start_ms,
+            it.width_ms,
+            it.ok,
+            it.failed,
+            it.retry,
+            it.error,
+            it.abandoned,
+            it.cancelled,
+            it.runner_us / 1e6,
+            show_quantiles(it.duration),
+            show_quantiles(it.wait),
+        )
+        rows.append(row)
+        await slices.spend(_ROW)
+    return msgspec.json.encode(BucketList(rows))
 
 
 @routes.add("GET", "/{tenant}/failures", scope="read", summary="Runs that failed, grouped by their kind")

@@ -12,7 +12,7 @@ import msgspec
 
 from functory.errors import FunctoryError, InvalidInput
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
-from functory.operations.service import Service
+from functory.operations.service import OperationSettings, Service
 from functory.operations.submit import Submission, check_option_sets, find_invalid, max_jobs
 from functory.web.http.endpoint import decode_json
 from functory.web.http.turns import Turns
@@ -44,9 +44,16 @@ _READINGS: Final[dict[str, Reading]] = {
     "application/jsonl": "ndjson",
 }
 _COMMENT: Final = b"#"[0]
+_CREATED_BYTES: Final = 1000
+_MOST_CREATED: Final = OperationSettings().max_created
 SPLIT_BYTES: Final = 128 * 1024
 """A body up to this size is split without counting its lines first."""
 _LONGEST_RETRY_AFTER_MS: Final = 31_557_600_000
+
+
+def created_bytes(body: bytes) -> int:
+    """About how much memory the jobs of a body take that are created together, until they are in the store."""
+    return min(body.count(b"{"), _MOST_CREATED) * _CREATED_BYTES
 
 
 def reading_of(content_type: str) -> Reading:

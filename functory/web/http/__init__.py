@@ -1,7 +1,8 @@
 """What every request passes, whatever it asks for.
 
 routes.py         a route is declared by a decorated function; path_index.py which of them a path belongs to
-edge.py           request id, errors as JSON, counting; forwarded.py whose address it is
+edge.py           request id, errors as JSON, counting; forwarded.py whose address it is;
+                  client_networks.py what an address counts as
 endpoint.py       from a route to what aiohttp calls: key, rate, query and body, then the function, then JSON
 presence.py       whether the client is still there
 request_rates.py  how many requests a key may make

@@ -4,6 +4,7 @@ Ensures: a route's function is only called with a principal that has the route's
 that tenant; and only with a query and body of the declared types.
 """
 
+import asyncio
 import math
 import time
 from collections.abc import Awaitable, Hashable
@@ -14,6 +15,8 @@ import msgspec
 from aiohttp import web
 
 from functory.errors import BadRequest, InvalidInput, RequestTooLarge, Unauthorized
+from functory.loops.tenant_looks import TenantLooks
+from functory.loops.tenant_turns import TenantTurns
 from functory.operations.audit import CLIENT
 from functory.operations.keyring import KeyRing
 from functory.operations.principal import Principal
@@ -62,6 +65,12 @@ class Web:
     streams: EventStreams = field(default_factory=EventStreams)
     job_room: BodyRoom = field(default_factory=lambda: BodyRoom(48 * MIB, 24 * MIB, MIB // 8))
     """For the jobs that bodies become: they can be many times as large."""
+
+    looks: TenantLooks[bytes] = field(default_factory=lambda: TenantLooks(TenantTurns(asyncio.Semaphore(2), of_one=1)))
+    """At all types of a tenant: the answers, as they are sent."""
+
+    listings: TenantTurns = field(default_factory=lambda: TenantTurns(asyncio.Semaphore(4), of_one=1))
+    """For pages of jobs: the store has few readers, and a single read waits for one page of a tenant, not for all."""
 
     def charge(self, principal: Principal) -> None:
         """Charge the key for one request. Raises RateLimited."""
@@ -155,9 +164,12 @@ class Endpoint:
         if self._is_without_body:
             return await self._call(call, given)
         async with self._web.bodies.of(call.tenant, most_bytes(request, self._web.settings.max_body_bytes)):
-            if self._decoder is not None:
-                given["body"] = decode_json(self._decoder, await call.read_body() or b"{}")
-            return await self._call(call, given)
+            if self._decoder is None:
+                return await self._call(call, given)
+            body = await call.read_body() or b"{}"
+            async with self._web.job_room.of(call.tenant, 0 if route.weigh is None else route.weigh(body)):
+                given["body"] = decode_json(self._decoder, body)
+                return await self._call(call, given)
 
     async def _call(self, call: Call, given: dict[str, Any]) -> web.StreamResponse:
         if not self._route.progress or not self._is_streamed(call):

@@ -15,13 +15,14 @@ Access = Scope | Literal["any"] | None
 """The scope that a key needs; `any` for any good key; None for no key at all."""
 
 RouteCall = Callable[..., Awaitable[Any]]
+Weigh = Callable[[bytes], int]
 _F = TypeVar("_F", bound=RouteCall)
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
     """raw: content types of bodies that the function reads itself. progress: clients may ask for its steps as
-    events."""
+    events. weigh: about how many bytes of memory a body takes when it is decoded and worked on, if they can be many."""
 
     method: str
     path: str
@@ -34,6 +35,7 @@ class Route:
     body: Any
     raw: tuple[str, ...]
     progress: bool
+    weigh: Weigh | None
 
     @property
     def is_of_tenant(self) -> bool:
@@ -57,6 +59,7 @@ class Routes:
         answer: Any = None,
         raw: tuple[str, ...] = (),
         progress: bool = False,
+        weigh: Weigh | None = None,
     ) -> Callable[[_F], _F]:
         """`answer` names the type for functions that return a finished response."""
 
@@ -76,6 +79,7 @@ class Routes:
                     hints.get("body"),
                     raw,
                     progress,
+                    weigh,
                 )
             )
             return call

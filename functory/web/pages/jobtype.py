@@ -61,13 +61,13 @@ async def show_jobtype(call: PageCall) -> Page:
 
 @pages.post("/ui/t/{tenant}/type/{type}/pause", scope="manage")
 async def pause(call: PageCall) -> Go:
-    await type_controls.pause_type(call.service, call.who.key_id, call.tenant, call.type_name, paused=True)
+    await type_controls.pause_type(call.service, call.who, call.tenant, call.type_name, paused=True)
     return Go(f"{call.home}/type/{call.type_name}", "paused")
 
 
 @pages.post("/ui/t/{tenant}/type/{type}/resume", scope="manage")
 async def resume(call: PageCall) -> Go:
-    await type_controls.pause_type(call.service, call.who.key_id, call.tenant, call.type_name, paused=False)
+    await type_controls.pause_type(call.service, call.who, call.tenant, call.type_name, paused=False)
     return Go(f"{call.home}/type/{call.type_name}", "resumed")
 
 

@@ -91,6 +91,7 @@ async def _authenticate(call: PageCall) -> Principal:
     try:
         principal = await call.tools.web.keys.authenticate(call.form.get("key", "").strip())
     except Unauthorized:
+        call.tools.throttle.failed(time.monotonic())
         log.info("session.refused", extra={"client": call.client})
         raise Unauthorized(
             "this key is not known, has expired or was revoked: check it, or ask for a new one"

@@ -1,10 +1,15 @@
-"""How often somebody may try a key at the sign-in form: a few times at once from one address, and not often in total.
+"""How often somebody may try a key at the sign-in form: a few times at once from one address, and not often with keys
+that are not good, from all addresses together.
 
 A key has 192 random bits, so guessing is hopeless anyway. This keeps strangers from burning our processor
-and filling the log.
+and filling the log. Ensures: however many strangers try, whoever has a good key can sign in.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from functory.errors import RateLimited
+from functory.web.http.client_networks import counted_as
 from functory.web.http.request_rates import RequestRates
 
 
@@ -17,10 +22,20 @@ class SignInThrottle:
 
     def take(self, address: str, now_s: float) -> None:
         """One attempt. Raises RateLimited."""
-        try:
-            self._by_address.take(address, now_s, rate_per_s=self._per_s, burst=self._burst)
+        with _in_words():
+            self._by_address.take(counted_as(address), now_s, rate_per_s=self._per_s, burst=self._burst)
+
+    def failed(self, now_s: float) -> None:
+        """One with a key that is not good, from anywhere. Raises RateLimited."""
+        with _in_words():
             self._all.take("all", now_s, rate_per_s=self._all_per_s, burst=self._all_burst)
-        except RateLimited as error:
-            raise RateLimited(
-                "too many attempts to sign in: wait a little, then try again", retry_after_s=error.retry_after_s
-            ) from None
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    try:
+        yield
+    except RateLimited as error:
+        raise RateLimited(
+            "too many attempts to sign in: wait a little, then try again", retry_after_s=error.retry_after_s
+        ) from None

@@ -17,7 +17,17 @@ from store.mongo.server.driver import DUPLICATE_KEY, Document, aggregate
 from store.mongo.server.driver import Collection as MongoCollection
 from store.mongo.server.schema import types_of
 from store.names import AHEAD_MS
-from store.rate_rules import MOST_WAIT_MS, Bucket, Limit, Patterns, check_room, full_ms, is_pattern, tokens_at
+from store.rate_rules import (
+    MOST_WAIT_MS,
+    Bucket,
+    Limit,
+    Patterns,
+    check_limits,
+    check_room,
+    full_ms,
+    is_pattern,
+    tokens_at,
+)
 from store.values.records import RateDomain, RateState
 from vocabulary.token_bucket import next_token_ms, refill
 
@@ -35,12 +45,13 @@ class Held(NamedTuple):
 
 class MongoRates(Core):
     @once
-    async def set_rate_domain(self, domain: RateDomain, *, now_ms: int) -> None:
-        await _set(self, domain, now_ms)
+    async def set_rate_domain(self, domain: RateDomain, *, now_ms: int) -> bool:
+        is_changed = await _set(self, domain, now_ms)
         if is_pattern(domain.domain):
             ahead = {"_id": _of_tenant(domain.tenant), "updated": {"$gt": now_ms + AHEAD_MS}}
             await self.collections.rate_buckets.delete_many(ahead)
         await _reopen_lanes(self, domain.tenant, now_ms)
+        return is_changed
 
     @once
     async def delete_rate_domain(self, tenant: str, domain: str, *, now_ms: int) -> bool:
@@ -63,7 +74,8 @@ class MongoRates(Core):
         return None if held is None else _state(tenant, held.limit, held.tokens, held.updated_ms, now_ms)
 
 
-async def _set(db: Core, domain: RateDomain, now_ms: int) -> None:
+async def _set(db: Core, domain: RateDomain, now_ms: int) -> bool:
+    """Returns whether the limit is another now."""
     key = _key(domain.tenant, domain.domain)
     limit: Document = {
         "tenant": domain.tenant,
@@ -77,6 +89,7 @@ async def _set(db: Core, domain: RateDomain, now_ms: int) -> None:
     while True:
         old = await rates.find_one({"_id": key})
         if old is None:
+            check_limits(await rates.count_documents({"_id": _of_tenant(domain.tenant)}))
             if "pattern" in limit:
                 check_room(await rates.count_documents({"tenant": domain.tenant, "pattern": True}))
             fresh = {**limit, "tokens": float(domain.burst), "updated": now_ms, "version": 0}
@@ -84,13 +97,13 @@ async def _set(db: Core, domain: RateDomain, now_ms: int) -> None:
                 await rates.insert_one({"_id": key, **fresh})
             except DuplicateKeyError:
                 continue
-            return
+            return True
         tokens = min(float(domain.burst), _tokens(old, now_ms))
         updated_ms = now_ms if old["updated"] > now_ms + AHEAD_MS else max(now_ms, old["updated"])
         changed = {**limit, "tokens": tokens, "updated": updated_ms}
         same = {"_id": key, "version": old["version"]}
         if (await rates.update_one(same, {"$set": changed, "$inc": {"version": 1}})).matched_count:
-            return
+            return (old["rate"], old["burst"]) != (limit["rate"], limit["burst"])
 
 
 async def _reopen_lanes(db: Core, tenant: str, now_ms: int) -> None:

@@ -202,10 +202,13 @@ class MongoScoreboard(Core):
         return Usage(jobs, size_bytes, handlers)
 
     @once
-    async def set_type_paused(self, tenant: str, jobtype: str, *, paused: bool) -> None:
+    async def set_type_paused(self, tenant: str, jobtype: str, *, paused: bool) -> bool:
         types = self.collections.types
         change = {"$set": {"paused": paused}}
-        await upserted(lambda: types.update_one({"_id": jobtype}, change, upsert=True))
+        if not paused:
+            return (await types.update_one({"_id": jobtype, "paused": True}, change)).modified_count > 0
+        done = await upserted(lambda: types.update_one({"_id": jobtype}, change, upsert=True))
+        return done.modified_count > 0 or done.upserted_id is not None
 
     @once
     async def expire_records(self, *, now_ms: int, audit_before_ms: int, limit: int = 1000) -> int:

@@ -9,7 +9,17 @@ from typing import Final, NamedTuple
 import apsw
 
 from store.names import AHEAD_MS, PRIORITIES
-from store.rate_rules import MOST_WAIT_MS, Bucket, Limit, Patterns, check_room, full_ms, is_pattern, tokens_at
+from store.rate_rules import (
+    MOST_WAIT_MS,
+    Bucket,
+    Limit,
+    Patterns,
+    check_limits,
+    check_room,
+    full_ms,
+    is_pattern,
+    tokens_at,
+)
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.schema import QUEUED
 from store.sqlite.file.writer import Tx
@@ -108,7 +118,7 @@ def _find(conn: apsw.Connection, tenant: str, domain: str, patterns: Patterns, n
     return _Held(found, tokens_at(bucket, found, now_ms), bucket.updated_ms if bucket else now_ms, is_own=False)
 
 
-def set_rate_domain(tx: Tx, limit: RateDomain, now_ms: int) -> None:
+def set_rate_domain(tx: Tx, limit: RateDomain, now_ms: int) -> bool:
     sql = "SELECT rate, burst, tokens, updated FROM rates WHERE tenant = ? AND domain = ?"
     old = tx.conn.execute(sql, (limit.tenant, limit.domain)).get
     tokens, updated_ms = float(limit.burst), now_ms
@@ -117,9 +127,11 @@ def set_rate_domain(tx: Tx, limit: RateDomain, now_ms: int) -> None:
         rate, burst, held, updated = old
         tokens = min(tokens, refill(held, updated, rate_per_s=rate, burst=burst, now_ms=now_ms))
         updated_ms = now_ms if updated > now_ms + AHEAD_MS else max(now_ms, updated)
-    elif has_pattern:
-        sql = "SELECT count(*) FROM rates WHERE tenant = ? AND pattern = 1"
-        check_room(tx.conn.execute(sql, (limit.tenant,)).get)
+    else:
+        check_limits(tx.conn.execute("SELECT count(*) FROM rates WHERE tenant = ?", (limit.tenant,)).get)
+        if has_pattern:
+            sql = "SELECT count(*) FROM rates WHERE tenant = ? AND pattern = 1"
+            check_room(tx.conn.execute(sql, (limit.tenant,)).get)
     tx.conn.execute(
         "INSERT OR REPLACE INTO rates (tenant, domain, rate, burst, tokens, updated, pattern)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -129,6 +141,7 @@ def set_rate_domain(tx: Tx, limit: RateDomain, now_ms: int) -> None:
         sql = "DELETE FROM rate_buckets WHERE tenant = ? AND updated > ?"
         tx.conn.execute(sql, (limit.tenant, now_ms + AHEAD_MS))
     tx.catalog.forget_patterns(limit.tenant)
+    return old is None or old[:2] != (float(limit.rate_per_s), limit.burst)
 
 
 def delete_rate_domain(tx: Tx, tenant: str, domain: str) -> bool:

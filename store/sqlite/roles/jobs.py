@@ -12,14 +12,16 @@ from store.values.records import RateDomain, RateState
 from vocabulary.states import Code, JobState
 
 _FEW: Final = 20
-"""Jobs that are numbered before batches that wait."""
+"""Jobs that are created or numbered before batches that wait."""
 
 _LANES_AT_ONCE: Final = 1000
 
 
 class SqliteJobs(SqliteCore, JobVerbs):
     async def create_jobs(self, creations: Sequence[Creation], *, now_ms: int) -> list[CreateReport]:
-        return await self._write(lambda tx: [add.create_job(tx, *creation, now_ms) for creation in creations])
+        return await self._write(
+            lambda tx: [add.create_job(tx, *creation, now_ms) for creation in creations], bulk=len(creations) > _FEW
+        )
 
     async def get_job(self, tenant: str, job_id: str, *, now_ms: int, max_bytes: int | None = None) -> JobRecord | None:
         return await self._read(lambda conn: listing.get_job(conn, tenant, job_id, now_ms, max_bytes))
@@ -123,9 +125,10 @@ class SqliteJobs(SqliteCore, JobVerbs):
     async def get_index_state(self, tenant: str, jobtype: str) -> IndexState:
         return await self._read(lambda conn: job_changes.get_index_state(conn, jobtype))
 
-    async def set_rate_domain(self, domain: RateDomain, *, now_ms: int) -> None:
-        await self._write(lambda tx: rates.set_rate_domain(tx, domain, now_ms))
+    async def set_rate_domain(self, domain: RateDomain, *, now_ms: int) -> bool:
+        is_changed = await self._write(lambda tx: rates.set_rate_domain(tx, domain, now_ms))
         await self._reopen_lanes(domain.tenant, now_ms)
+        return is_changed
 
     async def delete_rate_domain(self, tenant: str, domain: str, *, now_ms: int) -> bool:
         was_there = await self._write(lambda tx: rates.delete_rate_domain(tx, tenant, domain))

@@ -28,13 +28,14 @@ class SqliteScoreboard(SqliteCore, Scoreboard):
     async def get_usage(self, tenant: str) -> Usage:
         return await self._read(lambda conn: scoreboard.get_usage(conn, tenant))
 
-    async def set_type_paused(self, tenant: str, jobtype: str, *, paused: bool) -> None:
+    async def set_type_paused(self, tenant: str, jobtype: str, *, paused: bool) -> bool:
 
-        def work(tx: Tx) -> None:
-            number = tx.catalog.make_type(jobtype)
-            tx.conn.execute("UPDATE types SET paused = ? WHERE type = ?", (paused, number))
+        def work(tx: Tx) -> bool:
+            number = tx.catalog.make_type(jobtype) if paused else tx.catalog.type_of(jobtype)
+            sql = "UPDATE types SET paused = ?1 WHERE type = ?2 AND paused != ?1 RETURNING 1"
+            return tx.conn.execute(sql, (paused, number)).get is not None
 
-        await self._write(work)
+        return await self._write(work)
 
     async def expire_records(self, *, now_ms: int, audit_before_ms: int, limit: int = 1000) -> int:
         return await self._write(lambda tx: scoreboard.expire_records(tx, now_ms, audit_before_ms, limit), bulk=True)

@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from store import rate_rules
 from store.base import RateDomain, Store
 from store.errors import Conflict, InvalidValue
 from store.rate_rules import MAX_PATTERNS
@@ -126,6 +127,25 @@ async def test_more_domains_than_a_claim_looks_at_hide_none_that_may_run(store: 
 async def test_a_pattern_that_costs_too_much_or_matches_nothing_is_refused(store: Store, name: str) -> None:
     with pytest.raises(InvalidValue, match="pattern"):
         await limit(store, name, 1.0)
+
+
+async def test_a_tenant_has_so_many_limits_and_no_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rate_rules, "MAX_LIMITS", 3)
+    for name in ("a", "b", "c*"):
+        await limit(store, name, 1.0)
+    for name in ("d", "d*"):
+        with pytest.raises(Conflict, match="3 rate domains"):
+            await limit(store, name, 1.0)
+    await limit(store, "a", 2.0)
+    await store.set_rate_domain(MAIL._replace(tenant="other"), now_ms=T0)
+    await store.delete_rate_domain(TENANT, "a", now_ms=T0)
+    await limit(store, "d", 1.0)
+
+
+async def test_a_limit_that_is_set_again_tells_whether_it_is_another(store: Store) -> None:
+    same = RateDomain(TENANT, "api", 1, 2)
+    changes = [same, same, same._replace(burst=3), same._replace(burst=3), same._replace(rate_per_s=2.0)]
+    assert [await store.set_rate_domain(it, now_ms=T0) for it in changes] == [True, False, True, False, True]
 
 
 async def test_a_tenant_has_so_many_patterns_and_no_more(store: Store) -> None:

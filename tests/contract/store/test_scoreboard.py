@@ -47,6 +47,15 @@ async def test_a_paused_type_shows_before_it_has_jobs(store: Store) -> None:
     assert (counters.jobtype, counters.paused, counters.waiting) == (JOBTYPE, True, 0)
 
 
+async def test_a_pause_tells_whether_it_changed_anything_and_a_resume_makes_no_type(store: Store) -> None:
+    assert not await store.set_type_paused(TENANT, JOBTYPE, paused=False)
+    assert await store.get_counters(TENANT, now_ms=T0) == []
+    steps = [True, True, False, False, True]
+    assert [await store.set_type_paused(TENANT, JOBTYPE, paused=it) for it in steps] == [True, False, True, False, True]
+    (counters,) = await store.get_counters(TENANT, now_ms=T0)
+    assert counters.paused
+
+
 async def test_buckets_count_runs_by_minute_hour_and_day(store: Store) -> None:
     start = T0 - T0 % DAY_MS
     await store.add_jobs(new_jobs(6, dt_ms=start - 50, create_ms=start - 50), now_ms=start)

@@ -232,7 +232,7 @@ MUTANTS: list[Mutant] = [
     bedrock_taking("a connection gets jobs with a revoked key", "        await call.confirm()\n", ""),
     throttle(
         "one address does not wait",
-        "            self._by_address.take(address, now_s, rate_per_s=self._per_s, burst=self._burst)\n",
+        "            self._by_address.take(counted_as(address), now_s, rate_per_s=self._per_s, burst=self._burst)\n",
         "",
     ),
     assets("nothing is escaped", "        autoescape=True,", "        autoescape=False,"),

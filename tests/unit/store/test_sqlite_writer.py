@@ -10,6 +10,7 @@ from typing import Any
 import apsw
 import pytest
 
+from store.base import Creation
 from store.errors import (
     InvalidValue,
     StoreClosed,
@@ -196,3 +197,28 @@ async def test_a_short_operation_does_not_wait_for_a_bulk_one_behind_it(store: S
     is_let_go.set()
     await asyncio.gather(holding, *rest)
     assert seen == [1]
+
+
+@pytest.mark.parametrize("count", [20, 21])
+async def test_a_claim_does_not_wait_for_many_jobs_that_are_created_together(store: SqliteStore, count: int) -> None:
+    is_held, is_let_go, order = threading.Event(), threading.Event(), list[str]()
+
+    def hold(_tx: Tx) -> None:
+        is_held.set()
+        is_let_go.wait(20)
+
+    async def create() -> None:
+        await store.create_jobs([Creation(job) for job in new_jobs(count)], now_ms=T0)
+        order.append("create")
+
+    async def claim_one() -> None:
+        await claim(store, 1)
+        order.append("claim")
+
+    holding = asyncio.ensure_future(store._write(hold))
+    await asyncio.to_thread(is_held.wait, 20)
+    rest = [asyncio.ensure_future(create()), asyncio.ensure_future(claim_one())]
+    await asyncio.sleep(0)  # both stand in line
+    is_let_go.set()
+    await asyncio.gather(holding, *rest)
+    assert order == (["create", "claim"] if count == 20 else ["claim", "create"])
