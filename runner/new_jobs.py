@@ -7,7 +7,7 @@ which limit it was: such a job has failed, and makes no new jobs.
 from collections.abc import Iterable
 
 from runner.limits import ContextLimits
-from runner.protocol import NewJob
+from vocabulary.new_job import NewJob
 
 
 class NewJobs:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from runner.errors import OutputError
 from runner.launch import Exit, Level
-from runner.protocol import NewJob
+from vocabulary.new_job import NewJob
 
 OK: Final = 200
 TOO_BIG: Final = 413

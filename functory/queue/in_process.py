@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 from functory.config import load_config
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
-from functory.errors import InvalidInput
+from functory.errors import ClientError, InvalidInput
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations import workers as operations
 from functory.operations.handlers import find_handler, serve_by_workers
@@ -27,6 +27,7 @@ from functory.operations.tenants import create_tenant
 from functory.operations.worker_families import Relative, own_memory, with_children
 from functory.queue.link import AddOptions, Batch, Given, Wish
 from functory.queue.refusals import refusals
+from functory.statuses import code_of, retry_after_s_of, status_of
 from functory.wire.admin import TenantLimits
 from functory.wire.scopes import TENANT_SCOPES
 from functory.workers.values import Delivery, Order, Report, Verdict
@@ -53,7 +54,7 @@ class InProcessLink:
         daemon = await _open_daemon(url, folder or _beside(url), settings)
         link = cls(daemon, tenant)
         try:
-            with refusals(), suppress(Conflict):  # it is there already
+            with refusals(_answer_to), suppress(Conflict):  # it is there already
                 await create_tenant(link._service, "in process", tenant, 1, TenantLimits())
         except BaseException:
             await link.close()
@@ -63,7 +64,7 @@ class InProcessLink:
     async def take(self, wish: Wish) -> Batch:
         lease_ms = None if wish.lease_s is None else round(wish.lease_s * 1000)
         order = Order(self._who.tenant, wish.types, wish.limit, wish.wait_s, lease_ms, wish.worker)
-        with refusals():
+        with refusals(_answer_to):
             taken = await operations.take(self._service, self._who, order)
         told = await with_children(self._service, self._who, taken, own_memory)
         now_ms = self._service.now_ms()
@@ -88,11 +89,11 @@ class InProcessLink:
         plain = PLAIN if said == PLAIN else said
         names = (options.unique or "", options.parent or "")
         jobs = [Submission(payload, plain, *names, frozenset(unsaid)) for payload in payloads]
-        with refusals():
+        with refusals(_answer_to):
             return await submit_jobs(self._service, self._who, job_type, jobs)
 
     async def register(self, job_type: str, fields: Mapping[str, object]) -> None:
-        with refusals():
+        with refusals(_answer_to):
             await serve_by_workers(self._service, self._who, job_type, fields)
 
     async def language(self, job_type: str) -> str | None:
@@ -116,6 +117,12 @@ async def _open_daemon(url: str, folder: Path, settings: Mapping[str, str]) -> D
             continue
         return daemon
     raise InvalidInput(f"{_MOST_PROCESSES} processes have this store open already")
+
+
+def _answer_to(error: Exception) -> ClientError:
+    status = status_of(error)
+    detail = getattr(error, "detail", {})
+    return ClientError(status, code_of(error), str(error), detail, retry_after_s_of(error, status))
 
 
 def _beside(url: str) -> Path:

@@ -23,7 +23,7 @@ from functory.queue.checks import check_delay, encode, to_json
 from functory.queue.link import Given
 from functory.queue.reporter import Reporter, is_passing
 from functory.workers.values import INVALID, Answer, Delivery, Report, Verdict
-from runner.protocol import NewJob
+from vocabulary.new_job import NewJob
 
 log = logging.getLogger("functory.queue")
 

@@ -22,7 +22,7 @@ class RemoteLink:
 
     async def take(self, wish: Wish) -> Batch:
         request = {"limit": wish.limit, "wait_s": wish.wait_s, "lease_s": wish.lease_s}
-        with refusals():
+        with refusals(_answer_to):
             answer = await self._client.take_jobs(*wish.types, worker=wish.worker._asdict(), **request)
         return Batch([_given(job) for job in answer.jobs], answer.drain)
 
@@ -40,12 +40,12 @@ class RemoteLink:
 
     async def add(self, job_type: str, payloads: Sequence[bytes], options: AddOptions) -> list[str]:
         said = {name: value for name, value in options._asdict().items() if value is not None}
-        with refusals():
+        with refusals(_answer_to):
             added = await self._client.add_jobs(job_type, payloads, **said)
         return added.ids if isinstance(added.ids, list) else []
 
     async def register(self, job_type: str, fields: Mapping[str, object]) -> None:
-        with refusals():
+        with refusals(_answer_to):
             await self._client.serve_by_workers(job_type, **fields)
 
     async def language(self, job_type: str) -> str | None:
@@ -56,6 +56,10 @@ class RemoteLink:
 
     async def close(self) -> None:
         await self._client.close()
+
+
+def _answer_to(error: Exception) -> ClientError | None:
+    return error if isinstance(error, ClientError) else None
 
 
 def _given(job: TakenJob) -> Given:

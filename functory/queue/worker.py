@@ -23,7 +23,7 @@ from functory.queue.queue import Queue
 from functory.queue.reporter import is_passing
 from functory.queue.task_calls import call, parameters_of
 from functory.queue.task_threads import TaskThreads
-from handlers.languages import WORKER
+from vocabulary.names import WORKER
 
 log = logging.getLogger("functory.worker")
 
