@@ -239,6 +239,8 @@ class Job:
             self.is_over = True
 
     async def _say(self, report: Report) -> None:
+        if self.lost.is_set():
+            raise LeaseLost(f"job {self.id} is lost")
         if self.is_over or self.is_ending:
             raise InvalidInput(f"job {self.id} is over")
         try:
