@@ -20,7 +20,7 @@ from functory.daemon.service import service_of
 from functory.errors import ClientError, InvalidInput
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations import workers as operations
-from functory.operations.handlers import find_handler, serve_by_workers
+from functory.operations.handlers import find_handler, list_handlers, serve_by_workers
 from functory.operations.principal import Principal
 from functory.operations.submit import Submission, submit_jobs
 from functory.operations.tenants import create_tenant
@@ -34,7 +34,7 @@ from functory.workers.values import Delivery, Order, Report, Verdict
 from journal.errors import JournalLocked
 from store.errors import Conflict
 from store.url import open_store
-from vocabulary.names import type_of
+from vocabulary.names import WORKER, type_of
 
 _MOST_PROCESSES: Final = 1000
 
@@ -99,6 +99,10 @@ class InProcessLink:
     async def language(self, job_type: str) -> str | None:
         stored = await find_handler(self._service, self._who.tenant, job_type)
         return None if stored is None else stored.lang
+
+    async def worker_types(self) -> list[str] | None:
+        rows = await list_handlers(self._service, self._who.tenant)
+        return [type_of(row.jobtype) for row in rows if row.lang == WORKER]
 
     async def close(self) -> None:
         self._daemon.quit()

@@ -12,6 +12,7 @@ from functory.queue.refusals import refusals
 from functory.wire.base import from_wire
 from functory.wire.workers import TakenJob, VerdictRow
 from functory.workers.values import Answer, Delivery, Report, Verdict
+from vocabulary.names import WORKER
 
 _NO_HANDLER: Final = 404
 
@@ -53,6 +54,13 @@ class RemoteLink:
             return str((await self._client.get_handler(job_type)).handler.get("lang", ""))
         except ClientError as error:
             return None if error.status == _NO_HANDLER else ""
+
+    async def worker_types(self) -> list[str] | None:
+        try:
+            rows = (await self._client.list_handlers()).handlers
+        except ClientError:
+            return None
+        return [row.type for row in rows if row.lang == WORKER]
 
     async def close(self) -> None:
         await self._client.close()

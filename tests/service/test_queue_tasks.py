@@ -172,6 +172,28 @@ async def test_a_worker_says_why_nothing_will_come(place: Place, caplog: pytest.
         await running
 
 
+@pytest.mark.parametrize("types", [(), ("of.*", "mine"), ("mine", "of.nobody")])
+async def test_a_queue_says_why_nothing_will_come(
+    place: Place, caplog: pytest.LogCaptureFixture, types: tuple[str, ...]
+) -> None:
+    async def told() -> list[str]:
+        return [record.__dict__["type"] for record in caplog.records if record.message == "queue.type_without_handler"]
+
+    async with place.open() as queue:
+        await queue.add("of.nobody", "1")
+        if types:
+            await queue.register("mine")
+        waiting = asyncio.create_task(queue.next(*types))
+        assert await until(told) == [next((name for name in types if name != "mine"), "*")]
+        await queue.register("of.nobody")
+        async with asyncio.timeout(60):
+            job = await waiting
+        assert job.type == "of.nobody"
+        await queue.add("of.nobody", "2")
+        assert (await queue.next(*types)).text == "2"
+        assert len(await told()) == 1
+
+
 @pytest.mark.parametrize("fields", [{}, {"register": True}])
 async def test_a_worker_can_be_stopped_while_its_server_does_not_answer(fields: dict[str, bool]) -> None:
     worker, asked = Worker(), asyncio.Event()
