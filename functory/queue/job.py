@@ -19,9 +19,10 @@ from typing import Any, Final, Self
 from urllib.parse import urlencode
 
 from functory.errors import ClientError, FunctoryError, InvalidInput, LeaseLost
-from functory.queue.checks import check_delay, encode, to_json
+from functory.queue.checks import check_delay
 from functory.queue.link import Given
 from functory.queue.reporter import Reporter, is_passing
+from functory.wire.payloads import encode, to_json
 from functory.workers.values import INVALID, Answer, Delivery, Report, Verdict
 from vocabulary.new_job import NewJob
 
