@@ -168,7 +168,7 @@ async def test_the_requests_of_the_page(tmp_path: Path, curl: str) -> None:
             "/bin/sh",
             "-euc",
             CURLS,
-            env={"URL": served.url, "KEY": served.key, "PATH": path},
+            env={"FUNCTORY_URL": served.url, "FUNCTORY_KEY": served.key, "PATH": path},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
