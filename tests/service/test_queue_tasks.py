@@ -266,8 +266,9 @@ async def test_a_plain_function_says_how_far_it_is(place: Place, monkeypatch: py
         monkeypatch.setattr(queue._link, "report", spied)
         await queue.register("mail")
         (job_id,) = await queue.add("resize", "cat")
-        assert (await queue.next("mail")).json() == {"to": "bob"}
         outcome = await place.end(job_id)
+        assert outcome.exitcode == 200, outcome.result
+        assert (await queue.next("mail")).json() == {"to": "bob"}
     assert (outcome.exitcode, outcome.log, told) == (200, b"half of cat, attempt 1\n", [b"50", None, None])
 
 
