@@ -15,10 +15,14 @@ help: ## list the targets
 
 setup: $(VENV)/.develop ## virtual environment in .venv with everything for development
 
-$(VENV)/.run: requirements.lock
+# Set if the environment came along from another place, when the checkout was renamed or copied: then it is made anew.
+MOVED := $(shell sh deploy/environment.sh moved && echo moved)
+.PHONY: moved
+
+$(VENV)/.run: requirements.lock $(MOVED)
 	@sh deploy/environment.sh run $(PYTHON)
 
-$(VENV)/.develop: requirements-dev.lock
+$(VENV)/.develop: requirements-dev.lock $(MOVED)
 	@sh deploy/environment.sh develop $(PYTHON)
 
 system: ## the Debian packages that tests and handlers use: installed as root, otherwise one command is printed

@@ -3,13 +3,24 @@
 #
 #   environment.sh run     [PYTHON]   what the service needs
 #   environment.sh develop [PYTHON]   that, and the tools for format, lint, types and tests
+#   environment.sh moved              ends well if .venv is that of another place, and nothing else
 #
+# The scripts in an environment name its place, so one that came along when a checkout was renamed or copied would run
+# nothing, or the code of the other place: it is made anew. One that .venv is a link to is shared on purpose, and stays.
 # Installs with uv where it is on the PATH, because it is faster, otherwise with pip. The checkout itself is not built:
 # the environment points to it, and .venv/bin/functory is its command.
 set -eu
 layer=$1
 python=${2:-python3}
 cd "$(dirname "$0")/.."
+
+place() { cat .venv/lib/python*/site-packages/functory-checkout.pth 2>/dev/null | head -n 1; }
+is_moved() { [ ! -L .venv ] && [ -n "$(place)" ] && [ "$(cd "$(place)" 2>/dev/null && pwd -P)" != "$(pwd -P)" ]; }
+
+if [ "$layer" = moved ]; then
+    is_moved
+    exit
+fi
 sh deploy/preflight.sh "$python"
 
 case $layer in
@@ -20,6 +31,10 @@ esac
 
 say() { echo "setup: $*"; }
 
+if is_moved; then
+    say "the virtual environment in .venv is that of $(place): it is made anew for this place"
+    rm -rf .venv
+fi
 if ! .venv/bin/python -c '' 2>/dev/null; then # none yet, or its python is gone
     say "a virtual environment in .venv ($("$python" -V 2>&1))"
     rm -rf .venv

@@ -13,9 +13,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from vocabulary.names import WORKER
+
 BOOTSTRAPS: Final = Path(__file__).resolve().parent / "bootstraps"
-WORKER: Final = "worker"
-"""The language of types whose jobs programs elsewhere take (docs/workers.md). The body describes the payload."""
 
 FOLDER_LANGUAGES: Final = frozenset({"python", "node", "sh", "php"})
 """Those whose handlers may be folders."""

@@ -15,6 +15,8 @@ JournalError
 
 from typing import ClassVar
 
+from vocabulary.unavailable import Unavailable
+
 
 class JournalError(Exception):
     code: ClassVar[str] = "journal_error"
@@ -32,7 +34,7 @@ class LimitExceeded(InvalidWrite):
         self.limit_name = limit_name
 
 
-class JournalUnavailable(JournalError):
+class JournalUnavailable(JournalError, Unavailable):
     code = "journal_unavailable"
 
 

@@ -18,9 +18,9 @@ from runner import outcome
 from runner.form_search import FormSearch, Span, merged
 from runner.form_tree import Budget, TooCostly
 from runner.outcome import Stopped, size_bytes
-from runner.protocol import NewJob
 from runner.secret_forms import forms_of
 from runner.wrapped_text import LONGEST_BREAK, SHORTEST_LINE, blocks_in
+from vocabulary.new_job import NewJob
 
 MASK: Final = b"***"
 _AT_ONCE_BYTES: Final = 16 * 1024

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from runner import protocol
 from runner.errors import ProtocolError
 from runner.limits import ContextLimits
-from runner.protocol import Detail, NewJob
+from runner.protocol import Detail
+from vocabulary.new_job import NewJob
 
 
 class NewJobs:

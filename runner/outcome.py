@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from runner.errors import OutputError
 from runner.launch import Exit, Level
 from runner.log_note import noted
-from runner.protocol import NewJob
+from vocabulary.new_job import NewJob
 
 OK: Final = 200
 TOO_BIG: Final = 413

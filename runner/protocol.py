@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from runner.errors import ProtocolError
 from vocabulary.names import is_type
+from vocabulary.new_job import NewJob
 
 VERSION: Final = 1
 
@@ -78,16 +79,6 @@ class Reply(NamedTuple):
 
 ReplyRow = tuple[int, int, int, int, bytes]
 """The fields of a Reply, which thousands of them a second are not worth naming one by one."""
-
-
-class NewJob(NamedTuple):
-    """A job that a job made. It has no tenant: the caller adds that of the job which made it. options reads like
-    the query of a URL. links is for the caller's use: no context can say it."""
-
-    type: str
-    payload: bytes
-    options: str = ""
-    links: int = 0
 
 
 class Detail(NamedTuple):

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from runner.limits import ContextLimits
 from runner.log_note import gap
 from runner.new_jobs import NewJobs
-from runner.protocol import NewJob, parse_new_job
+from runner.protocol import parse_new_job
 from vocabulary.names import TYPE
+from vocabulary.new_job import NewJob
 
 if TYPE_CHECKING:
     from runner.masking import Masker

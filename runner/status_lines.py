@@ -20,7 +20,8 @@ from runner import outcome
 from runner.errors import ProtocolError
 from runner.limits import ContextLimits
 from runner.new_jobs import NewJobs
-from runner.protocol import NewJob, parse_new_job
+from runner.protocol import parse_new_job
+from vocabulary.new_job import NewJob
 
 _STATUS: Final = re.compile(rb"(\d{3})(?: (.*))?", re.DOTALL)
 NEW_JOB: Final = (b"J: ", b"#J: ")

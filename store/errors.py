@@ -17,6 +17,8 @@ Stale leases are not errors: the report names them, because a batch goes on with
 
 from typing import ClassVar
 
+from vocabulary.unavailable import Unavailable
+
 
 class StoreError(Exception):
     """Anything that the store raises on purpose."""
@@ -24,7 +26,7 @@ class StoreError(Exception):
     code: ClassVar[str] = "store_error"
 
 
-class StoreUnavailable(StoreError):
+class StoreUnavailable(StoreError, Unavailable):
     """The outcome of a write that fails so is unknown; every verb that says "idempotent" may be repeated."""
 
     code = "store_unavailable"

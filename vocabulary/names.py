@@ -17,6 +17,8 @@ JOBTYPE: Final = f"{TENANT}-{TYPE}"
 SYSID: Final = r"[a-z0-9]{1,8}"
 JOB_ID: Final = r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}"
 """What a store takes as an id. The ids that a journal makes are narrower: see journal/ids.py."""
+WORKER: Final = "worker"
+"""The language of types whose jobs programs elsewhere take (docs/workers.md). The body describes the payload."""
 
 _TENANT: Final = re.compile(TENANT)
 _TYPE: Final = re.compile(TYPE)

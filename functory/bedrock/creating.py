@@ -23,9 +23,8 @@ from functory.web.http.endpoint import check_json_size
 from functory.web.http.json_faults import why_not_json
 from functory.wire.jobs import NewJob
 from handlers.errors import HandlerError
-from handlers.languages import WORKER
 from store.base import JobState
-from vocabulary.names import jobtype_of
+from vocabulary.names import WORKER, jobtype_of
 
 LEASE_S: Final = 3600
 """How long a job of a type that was registered here is a worker's. The protocol has no renewal, and no end without

@@ -126,7 +126,7 @@ async def _show_off(folder: Path, flags: list[str]) -> int:
                 for client in clients.values():
                     await client.close()
         print(f"\nTenants' code ran at isolation level {info['isolation']}; `functory doctor` says what that is.")
-        print(_NEXT)
+        print(NEXT)
     print(f"\nThe daemon was asked to stop and ended with status {daemon.status}.")
     return 0
 
@@ -175,9 +175,12 @@ async def _show(clients: dict[str, Client]) -> None:
     print(f"acme thumb, job {job.id}: {job.exitcode} {job.code}, result {job.result}")
 
 
-_NEXT: Final = """
-Next: `make serve` stays up. Then, in another terminal, with the key that it points to:
+NEXT: Final = """
+Next: `make serve` stays up. Then, in a second terminal:
 
-  export KEY=$(cat functory-data/operator.key) URL=http://127.0.0.1:8484
-  curl $URL/admin/tenants -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' -d '{"name": "acme"}'
-  .venv/bin/functory tenant list --key $KEY       # the same and more by command line; $URL/docs describes it all"""
+  export PATH=$PWD/.venv/bin:$PATH
+  functory tenant create acme --key-file functory-data/operator.key      # prints acme's key
+  export FUNCTORY_URL=http://127.0.0.1:8484 FUNCTORY_TENANT=acme FUNCTORY_KEY=fk_...   # that key
+  echo 'return {"hello": payload}' > greet.py
+  functory handler put greet greet.py
+  functory job add greet Ada Grace --wait                                # posts two jobs and shows their results"""

@@ -24,11 +24,15 @@ async def run_deploy(client: "Client", arguments: argparse.Namespace) -> int:
     import asyncio  # noqa: PLC0415 (not for the parser)
 
     from functory.cli.handlers import tell_active  # noqa: PLC0415
+    from functory.errors import InvalidInput  # noqa: PLC0415
     from functory.folders.packing import check_folder, pack_folder  # noqa: PLC0415
+    from vocabulary.names import TYPE_RULE, is_type  # noqa: PLC0415
 
     folder = await asyncio.to_thread(check_folder, arguments.folder)
     packed = await asyncio.to_thread(pack_folder, folder)
     name = arguments.type or folder.name
+    if not arguments.type and not is_type(name):
+        raise InvalidInput(f"The name of the folder, {name!r}, is not a type ({TYPE_RULE}). Name one with --type.")
     with StepLine() as line:
         handler = await client.put_folder(name, packed, upgrade=arguments.upgrade, tell=line.show)
     return tell_active(arguments, handler)

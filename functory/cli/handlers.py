@@ -1,6 +1,7 @@
 """`functory handler put | get | list | versions | rollback | rm | invoke`"""
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -76,7 +77,8 @@ def _add_put(actions: Commands) -> None:
         type=number_pair,
         action="append",
         metavar="NAME=NUMBER",
-        help="max_batch, max_per_key, max_attempts, retry_base_ms, retry_max_ms, retry_window_s",
+        help="max_batch, max_per_key, max_attempts, retry_base_ms, retry_max_ms, retry_window_s, keep_processes; "
+        "lease_s (of a type that workers serve)",
     )
     put.add_argument("--upgrade", action="store_true", help="resolve the packages that the code asks for anew")
     put.set_defaults(patience_s=_PACKAGES_S)
@@ -113,7 +115,13 @@ async def run_get(client: "Client", arguments: argparse.Namespace) -> int:
     if arguments.tar is not None:
         return await _save_tar(client, arguments)
     handler = await client.get_handler(arguments.type, version=arguments.version)
-    return show(arguments, handler, handler.handler["body"])
+    if arguments.json:
+        return show(arguments, handler, "")
+    body = str(handler.handler["body"])
+    sys.stdout.write(body)  # as it is: what is saved and put again is the same version
+    if sys.stdout.isatty() and not body.endswith("\n"):
+        print()
+    return 0
 
 
 async def _save_tar(client: "Client", arguments: argparse.Namespace) -> int:

@@ -66,7 +66,7 @@ def show_job(job: Job, *, as_json: bool) -> None:
         "attempts": job.attempts,
         "created": moment(job.created_ms),
         "due": moment(job.due_ms),
-        "started": moment(job.started_ms) if job.started_ms else None,
+        f"{last}started": moment(job.started_ms) if job.started_ms else None,
         f"{last}ended": moment(job.done_ms) if job.done_ms else None,
         f"{last}took": f"{job.duration_us / 1000:.1f} ms" if job.duration_us is not None else None,
         "handler": f"version {job.handler_version}" if job.handler_version else None,
@@ -80,7 +80,7 @@ def show_job(job: Job, *, as_json: bool) -> None:
     }
     for name, value in facts.items():
         if value is not None:
-            print(f"{name:10} {value}")
+            print(f"{name:12} {value}")
     if job.history:
         print("attempts so far:\n" + indented(_attempts(job)))
     for name, text, encoding in (

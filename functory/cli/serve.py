@@ -11,11 +11,13 @@ from functory.config import Settings
 from functory.daemon.descriptors import allow_descriptors
 from functory.daemon.garbage_collector import return_memory, settle_garbage
 from functory.daemon.server import Server
+from functory.errors import StillRunning
 from functory.logs import configure_logging
 from functory.setting_values import Address
 from functory.supervision.notifier import Notifier
 from functory.supervision.processes import OwnPorts, run_processes
 from functory.supervision.stop_signals import stop_with_parent, when_asked_to_stop
+from journal.errors import JournalLocked
 
 
 def add_commands(commands: Commands) -> None:
@@ -45,7 +47,12 @@ async def serve(settings: Settings, notifier: Notifier | None = None) -> None:
     """Run until SIGTERM, SIGINT or SIGHUP; a second one of the first two shortens the stop."""
     server = Server(settings, notifier)
     when_asked_to_stop(server.quit)
-    await server.start()
+    try:
+        await server.start()
+    except JournalLocked as error:
+        raise StillRunning(
+            f"a daemon already runs with this data: {error}. Another needs a --data-dir and a --port of its own"
+        ) from error
     if not server.is_open:
         return  # it was asked to stop while it waited for the store
     settle_garbage()

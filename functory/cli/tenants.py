@@ -1,18 +1,20 @@
 """`functory tenant ...` and `functory key ...`, with the operator's key."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from functory.cli.answers import counted, moment
 from functory.cli.arguments import given, limit_pair
 from functory.cli.commands import Commands
 from functory.cli.remote import add_remote, confirm, show, show_table
-from functory.errors import InvalidInput
+from functory.errors import ClientError, Conflict, InvalidInput
 from functory.wire.scopes import LIMITS, OPERATOR_SCOPES, TENANT_SCOPES
 
 if TYPE_CHECKING:
     from functory.client import Client
     from functory.wire.admin import KeyWithSecret, Tenant
+
+_CONFLICT: Final = 409
 
 
 def add_commands(commands: Commands) -> None:
@@ -96,7 +98,14 @@ def _owner(arguments: argparse.Namespace) -> str | None:
 
 async def run_create(client: "Client", arguments: argparse.Namespace) -> int:
     limits = dict(arguments.limit or ())
-    tenant = await client.create_tenant(arguments.name, weight=arguments.weight, limits=limits)
+    try:
+        tenant = await client.create_tenant(arguments.name, weight=arguments.weight, limits=limits)
+    except ClientError as error:
+        if error.status == _CONFLICT:
+            hint = f"`functory key create {arguments.name}` makes a key for it"
+            what = f"the name {arguments.name} is already taken: {hint}"
+            raise Conflict(error.status, error.error_code, what, error.detail, error.retry_after_s) from error
+        raise
     key = await client.create_key(tenant.name, label="first")
     text = f"Tenant {tenant.name} created. Copy its key now; it will not be shown again:\n{key.key}"
     return show(arguments, {"tenant": tenant, "key": key}, text)

@@ -4,14 +4,18 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import functory
 from functory.cli.arguments import decoded, positive
 from functory.cli.commands import Commands
 from functory.cli.remote import DEFAULT_URL
 
 if TYPE_CHECKING:
     from functory.queue.worker import Worker
+
+_RESERVED: Final = ("functory", "handlers", "journal", "runner", "scheduler", "store", "vocabulary")
+"""The names of our own packages: a program in the same process cannot have modules of these names."""
 
 
 def add_commands(commands: Commands) -> None:
@@ -56,14 +60,36 @@ def load_worker(text: str) -> "Worker":
     module, _, name = text.partition(":")
     if not module or module.startswith("."):
         raise InvalidInput(f"{text!r} is not MODULE:NAME, such as tasks:worker")
+    _check_names(Path.cwd())
     sys.path.insert(0, str(Path.cwd()))
     try:
         found = getattr(import_module(module), name or "worker", None)
     except ModuleNotFoundError as error:
-        raise InvalidInput(f"{text}: there is no module {error.name} in this folder or on the path") from error
+        why = f"there is no module {error.name} in this folder or on the path"
+        if error.name is not None and error.name.partition(".")[0] in _RESERVED:
+            why += f". {_rule()}"
+        raise InvalidInput(f"{text}: {why}") from error
     if not isinstance(found, Worker):
         raise InvalidInput(f"{text}: {module} has no Worker of that name; write worker = functory.queue.Worker()")
     return found
+
+
+def _check_names(folder: Path) -> None:
+    """Raises InvalidInput if a module of the folder and a package of ours would be taken for each other."""
+    from importlib.machinery import PathFinder  # noqa: PLC0415
+
+    from functory.errors import InvalidInput  # noqa: PLC0415
+
+    if folder == Path(functory.__file__).resolve().parents[1]:
+        return  # the modules are our own
+    for name in _RESERVED:
+        found = PathFinder.find_spec(name, [str(folder)])
+        if found is not None and found.origin is not None:  # otherwise a folder without __init__.py: ours goes first
+            raise InvalidInput(f"{found.origin} cannot have that name. {_rule()}")
+
+
+def _rule() -> str:
+    return f"Functory's own packages are {', '.join(_RESERVED)}: rename yours"
 
 
 async def _run(worker: "Worker", arguments: argparse.Namespace, key: str) -> None:

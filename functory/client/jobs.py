@@ -2,7 +2,7 @@
 
 import asyncio
 from base64 import b64encode
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from math import inf
 from typing import Final
@@ -15,6 +15,7 @@ from functory.client.events import EventReader
 from functory.client.transport import Answer, Transport, failed, problem
 from functory.errors import ServerUnreachable
 from functory.wire import admin, jobs, secrets
+from functory.wire.payloads import encode
 from functory.wire.scoreboard import BucketList, FailureList, Scoreboard
 
 _MOST_AT_ONCE: Final = 1000
@@ -23,12 +24,15 @@ _LOOK_S: Final = 30.0
 
 
 class JobCalls(Transport):
-    async def add_jobs(self, job_type: str, payloads: Sequence[str | bytes], **options: object) -> jobs.Added:
-        """One job for each payload, all with the same options (`delay_s`, `priority`, `idempotency_key`, ...).
+    async def add_jobs(self, job_type: str, payloads: Iterable[object], **options: object) -> jobs.Added:
+        """One job for each payload, all with the same options (`delay_s`, `priority`, `idempotency_key`, ...). Text and
+        bytes are payloads as they are, anything else is written as JSON. Raises InvalidInput for what JSON cannot say.
 
         Payloads that a body of lines cannot carry travel as JSON instead.
         """
-        lines = [payload.encode() if isinstance(payload, str) else payload for payload in payloads]
+        if isinstance(payloads, str | bytes | bytearray | Mapping):  # each of its parts would be a job
+            raise TypeError(f"payloads must be a list of payloads, not {type(payloads).__name__}: write [payload]")
+        lines = [encode(payload) for payload in payloads]
         path = self._path("job", job_type, "add")
         fit_lines = all(line and b"\n" not in line and not line.startswith(b"#") and line.strip() for line in lines)
         if fit_lines and "options" not in options:
@@ -116,18 +120,20 @@ class JobCalls(Transport):
         *,
         delay_s: float | None = None,
         next_run: str | None = None,
-        payload: str | bytes | None = None,
+        payload: object = None,
         job_type: str | None = None,
     ) -> None:
         """Run a job again that has ended, or a deferred one now; or at another time, with another payload, or as a job
         of another type."""
         when = {"delay_s": delay_s, "next_run": next_run, "type": job_type}
-        body = {name: value for name, value in when.items() if value is not None} | _new_payload(payload)
+        body: dict[str, object] = {name: value for name, value in when.items() if value is not None}
+        if payload is not None:
+            body["payload_base64"] = _base64(payload)
         await self._fetch("POST", self._path("job", job_id, "retry"), {}, body, None)
 
-    async def update_job(self, job_id: str, payload: str | bytes) -> None:
+    async def update_job(self, job_id: str, payload: object) -> None:
         """Replace the payload of a job that has not started."""
-        await self._fetch("PATCH", self._path("job", job_id), {}, _new_payload(payload), None)
+        await self._fetch("PATCH", self._path("job", job_id), {}, {"payload_base64": _base64(payload)}, None)
 
     async def delete_job(self, job_id: str) -> int:
         """Remove all trace of a job that is not running. Returns how many jobs are gone, with its children."""
@@ -189,8 +195,5 @@ class JobCalls(Transport):
         await self._fetch("POST", self._path("type", job_type, "resume"), {}, None, None)
 
 
-def _new_payload(payload: str | bytes | None) -> dict[str, str]:
-    if payload is None:
-        return {}
-    raw = payload.encode() if isinstance(payload, str) else payload
-    return {"payload_base64": b64encode(raw).decode()}
+def _base64(payload: object) -> str:
+    return b64encode(encode(payload)).decode()

@@ -16,12 +16,11 @@ from functory.errors import FunctoryError
 from functory.execution.handlers_in_force import HandlersInForce
 from functory.execution.trial_runs import TrialRuns
 from handlers.errors import HandlerError
-from handlers.languages import WORKER
 from runner.errors import RunnerError
 from runner.outcome import Stopped
 from scheduler.index_window import MAX_INDEX
 from store.names import MAX_DATA_BYTES
-from vocabulary.names import type_of
+from vocabulary.names import WORKER, type_of
 
 _DIGITS: Final = 20
 _WORDS: Final = 200

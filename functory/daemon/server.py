@@ -202,7 +202,10 @@ def _naming(setting: str, setting_of_host: str = "") -> Iterator[None]:
     except OSError as error:
         if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
             setting = setting_of_host or setting
-        raise OSError(error.errno, f"{setting}: {error.strerror or error}") from error
+        what = f"{setting}: {error.strerror or error}"
+        if error.errno == errno.EADDRINUSE:
+            what += f". A daemon may run there already; choose another with --{setting.replace('_', '-')}"
+        raise OSError(error.errno, what) from error
 
 
 async def _end(task: "asyncio.Task[None]") -> None:

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from handlers.model import KEEP_ALL, KEEP_FAILED, Handler
-from runner.protocol import NewJob
 from store.base import Archive, Code, Discard, Finish, Job, Rearm, Release
+from vocabulary.new_job import NewJob
 
 MOST_LINKS: Final = 100
 _MARK: Final = '"chain":'

@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from functory.execution.afterwards import NOTHING_MORE, Afterwards, afterwards_of, kept, passed_on
 from functory.execution.families import read_children
@@ -18,12 +18,15 @@ from functory.execution.outcomes import give_up, releases_or_refusals
 from functory.execution.tenant_book import TenantBook, permitted
 from handlers.model import Handler
 from runner.outcome import Stopped, size_bytes
-from runner.protocol import BatchJob, NewJob, ParentJob
+from runner.protocol import BatchJob, ParentJob
 from runner.runner import Runner
 from scheduler.retry import RetryPolicy
 from store.base import Job, Store, Unclaim
 from vocabulary.clock import Clock
 from vocabulary.columns import fields
+
+if TYPE_CHECKING:
+    from vocabulary.new_job import NewJob
 
 _LEASE: Final = fields(Job, "id", "token")
 _CHILDREN: Final = fields(Job, "children")

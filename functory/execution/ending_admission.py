@@ -16,10 +16,10 @@ from functory.execution.outcomes import refusal, shortened, without_log
 from functory.execution.wishes import Wish, asked_for, go_into_the_store, wishes_of
 from functory.intake.admission import FREE_RESULT_BYTES, Admission
 from functory.tenant_limits import TenantLimits
-from runner.protocol import NewJob
 from store.base import Archive, Discard, Finish, Job, Rearm, Release, Retry, Unclaim
 from vocabulary.clock import Clock
 from vocabulary.names import tenant_of
+from vocabulary.new_job import NewJob
 
 _WANTED: Final = itemgetter(2)
 

@@ -6,9 +6,9 @@ from typing import Any, Final
 from functory.errors import InvalidInput, QuotaExceeded
 from functory.execution.wishes import Wish
 from journal import InvalidWrite
-from runner.protocol import NewJob as WantedJob
 from store.base import Archive, Discard, Finish, Job, Release
 from store.errors import Conflict, NotFound
+from vocabulary.new_job import NewJob as WantedJob
 
 Ending = tuple[Job, Release, tuple[WantedJob, ...]]
 """One delivery that is over: the job, what becomes of it, and the jobs that it asked for."""

@@ -21,12 +21,12 @@ from urllib.parse import parse_qsl
 from functory.errors import InvalidInput
 from functory.execution.afterwards import MOST_LINKS, options_of
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions, fit_journal, new_job
-from runner.protocol import NewJob as WantedJob
 from store.base import Archive, Code, Creation, Discard, Finish, Job, NewJob, Release
 from store.checks import check_names, check_new_job
 from store.errors import InvalidValue
 from store.names import PRIORITIES
 from vocabulary.names import jobtype_of, tenant_of
+from vocabulary.new_job import NewJob as WantedJob
 
 _OPTIONS: Final = ("delay_s", "priority", "domain", "key", "unique", "child", "sibling")
 _NAMES: Final = ("domain", "key", "unique")

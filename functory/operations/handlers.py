@@ -15,7 +15,6 @@ from functory.operations.secrets import require_secrets
 from functory.operations.service import Service
 from functory.operations.why import can_run
 from handlers.errors import HandlerError
-from handlers.languages import WORKER
 from handlers.model import Handler
 from handlers.validation import parse_handler
 from runner.outcome import Stopped
@@ -23,7 +22,7 @@ from runner.packages.source import Tell, nobody
 from store.base import Handler as StoredHandler
 from store.base import HandlerSummary
 from store.errors import Conflict
-from vocabulary.names import jobtype_of
+from vocabulary.names import WORKER, jobtype_of
 
 _MERGES: Final = 10
 """Workers that start together may change a type at the same time, each at its turn."""

@@ -17,13 +17,12 @@ from functory.workers.asked_types import AskedTypes
 from functory.workers.unasked import JUST_NOW_MS
 from functory.workers.values import OWNER
 from handlers.errors import HandlerError
-from handlers.languages import WORKER
 from runner.egress import needs_own_network
 from runner.launch import Level
 from runner.packages.source import State
 from store.base import Daemon, Job, JobRecord, JobState, RateState, TypeCounters
 from store.base import Handler as StoredHandler
-from vocabulary.names import type_of
+from vocabulary.names import WORKER, type_of
 from vocabulary.time_text import iso_time
 
 _HOLDS: Final = {

@@ -6,20 +6,21 @@
                 job.result = resize(job.json())
 
 queue.py       take, next, add; the jobs in hand are kept alive in the background (keepalive.py)
-checks.py      what is refused before it is sent
+checks.py      what is refused before it is sent; unserved.py says why no jobs come
 outage.py      how often a server that is away is asked again, and what is logged of it
 job.py         one job in hand: done, fail, retry, progress; reporter.py sends what several say together
 refusals.py    what the other side refuses, as the same few errors from either
 link.py        what a queue asks of the other side: remote.py over HTTP, in_process.py with a daemon of its own
 opening.py     from a URL to a queue
 worker.py      functions as tasks, run side by side until they are told to stop; task_calls.py calls one,
-               a plain function in one of task_threads.py
+               a plain function in one of task_threads.py, with the job as in thread_job.py
 """
 
 from functory.errors import Conflict, InvalidInput, LeaseLost, NotFound, OverLimit, WorkerDrained
 from functory.queue.job import Fail, Job, Retry
 from functory.queue.opening import open_queue
 from functory.queue.queue import Queue
+from functory.queue.thread_job import ThreadJob
 from functory.queue.worker import Worker
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "OverLimit",
     "Queue",
     "Retry",
+    "ThreadJob",
     "Worker",
     "WorkerDrained",
     "open_queue",

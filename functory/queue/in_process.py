@@ -18,23 +18,24 @@ from urllib.parse import unquote, urlsplit
 from functory.config import load_config
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
-from functory.errors import InvalidInput, NotEmpty
+from functory.errors import ClientError, InvalidInput, NotEmpty
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations import workers as operations
-from functory.operations.handlers import find_handler, serve_by_workers
+from functory.operations.handlers import find_handler, list_handlers, serve_by_workers
 from functory.operations.principal import Principal
 from functory.operations.submit import Submission, submit_jobs
 from functory.operations.tenants import create_tenant
 from functory.operations.worker_families import Relative, own_memory, with_children
 from functory.queue.link import AddOptions, Batch, Given, Wish
 from functory.queue.refusals import refusals
+from functory.statuses import code_of, retry_after_s_of, status_of
 from functory.tenant_limits import TenantLimits
 from functory.wire.scopes import TENANT_SCOPES
 from functory.workers.values import Delivery, Order, Report, Verdict
 from journal.errors import JournalLocked
 from store.errors import Conflict
 from store.url import open_store
-from vocabulary.names import type_of
+from vocabulary.names import WORKER, type_of
 
 _MOST_PROCESSES: Final = 1000
 
@@ -54,7 +55,7 @@ class InProcessLink:
         daemon = await _open_daemon(url, folder or _beside(url), settings)
         link = cls(daemon, tenant)
         try:
-            with refusals(), suppress(Conflict):  # it is there already
+            with refusals(_answer_to), suppress(Conflict):  # it is there already
                 await create_tenant(link._service, "in process", tenant, 1, TenantLimits())
         except BaseException:
             await link.close()
@@ -64,7 +65,7 @@ class InProcessLink:
     async def take(self, wish: Wish) -> Batch:
         lease_ms = None if wish.lease_s is None else round(wish.lease_s * 1000)
         order = Order(self._who.tenant, wish.types, wish.limit, wish.wait_s, lease_ms, wish.worker)
-        with refusals():
+        with refusals(_answer_to):
             taken = await operations.take(self._service, self._who, order)
         told = await with_children(self._service, self._who, taken, own_memory)
         now_ms = self._service.now_ms()
@@ -89,16 +90,20 @@ class InProcessLink:
         plain = PLAIN if said == PLAIN else said
         names = (options.unique or "", options.parent or "")
         jobs = [Submission(payload, plain, *names, frozenset(unsaid)) for payload in payloads]
-        with refusals():
+        with refusals(_answer_to):
             return await submit_jobs(self._service, self._who, job_type, jobs)
 
     async def register(self, job_type: str, fields: Mapping[str, object]) -> None:
-        with refusals():
+        with refusals(_answer_to):
             await serve_by_workers(self._service, self._who, job_type, fields)
 
     async def language(self, job_type: str) -> str | None:
         stored = await find_handler(self._service, self._who.tenant, job_type)
         return None if stored is None else stored.lang
+
+    async def worker_types(self) -> list[str] | None:
+        rows = await list_handlers(self._service, self._who.tenant)
+        return [type_of(row.jobtype) for row in rows if row.lang == WORKER]
 
     async def close(self) -> None:
         self._daemon.quit()
@@ -117,6 +122,12 @@ async def _open_daemon(url: str, folder: Path, settings: Mapping[str, str]) -> D
             continue
         return daemon
     raise InvalidInput(f"{folder} has {_MOST_PROCESSES} folders, all in use or with jobs of other stores")
+
+
+def _answer_to(error: Exception) -> ClientError:
+    status = status_of(error)
+    detail = getattr(error, "detail", {})
+    return ClientError(status, code_of(error), str(error), detail, retry_after_s_of(error, status))
 
 
 def _beside(url: str) -> Path:

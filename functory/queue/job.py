@@ -19,11 +19,12 @@ from typing import Any, Final, Self
 from urllib.parse import urlencode
 
 from functory.errors import ClientError, FunctoryError, InvalidInput, LeaseLost
-from functory.queue.checks import check_delay, encode, to_json
+from functory.queue.checks import check_delay
 from functory.queue.link import Given
 from functory.queue.reporter import Reporter, is_passing
+from functory.wire.payloads import encode, to_json
 from functory.workers.values import INVALID, Answer, Delivery, Report, Verdict
-from runner.protocol import NewJob
+from vocabulary.new_job import NewJob
 
 log = logging.getLogger("functory.queue")
 
@@ -239,6 +240,8 @@ class Job:
             self.is_over = True
 
     async def _say(self, report: Report) -> None:
+        if self.lost.is_set():
+            raise LeaseLost(f"job {self.id} is lost")
         if self.is_over or self.is_ending:
             raise InvalidInput(f"job {self.id} is over")
         try:

@@ -69,4 +69,7 @@ class Link(Protocol):
     async def language(self, job_type: str) -> str | None:
         """Of the handler of a type; None if it has none, and "" if that may not be known here."""
 
+    async def worker_types(self) -> list[str] | None:
+        """The types that workers serve; None if that may not be known here."""
+
     async def close(self) -> None: ...

@@ -8,7 +8,6 @@ from typing import Final
 from functory.errors import InvalidInput
 from functory.queue.link import Link
 from functory.queue.queue import Queue
-from store.url import BACK_ENDS
 
 _LOCAL_TENANT: Final = "main"
 
@@ -45,6 +44,8 @@ async def _open_link(url: str, key: str, tenant: str, folder: Path | None, setti
         from functory.queue.remote import RemoteLink  # noqa: PLC0415 (each kind needs much that the other does not)
 
         return RemoteLink(url, key, tenant)
+    from store.url import BACK_ENDS  # noqa: PLC0415
+
     if not url.startswith(tuple(f"{scheme}:" for scheme in BACK_ENDS)):
         stores = ", ".join(f"{scheme}://" for scheme in BACK_ENDS)
         raise InvalidInput(f"the URL begins with http:// or https:// (a server), or with {stores} (a store)")

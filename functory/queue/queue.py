@@ -16,18 +16,22 @@ from typing import Any, Final, Self
 
 import functory
 from functory.errors import InvalidInput, ServerUnreachable, WorkerDrained
-from functory.queue.checks import check_options, check_type, encode
+from functory.queue.checks import check_options, check_type
 from functory.queue.job import Job
 from functory.queue.keepalive import Keepalive
 from functory.queue.link import AddOptions, Given, Link, Wish
 from functory.queue.outage import Outage
 from functory.queue.reporter import Reporter, is_passing
+from functory.queue.unserved import look_for_handlers
+from functory.wire.payloads import encode
 from functory.workers.values import Worker
 
 log = logging.getLogger("functory.queue")
 
 _WAIT_S: Final = 30.0
 """Of one request; then another follows."""
+_MOMENT_S: Final = 1.0
+"""Of the first request for some types: if it brings nothing, there may be a reason."""
 _LONGEST_PAUSE_S: Final = 10.0
 """Until a server that is away is asked for jobs again."""
 _MOST_GIVEN_BACK: Final = 1000
@@ -56,6 +60,7 @@ class Queue:
         self.is_closed = False
         self._closing: asyncio.Task[None] | None = None
         self._has_asked = False
+        self._looked_for: set[tuple[str, ...]] = set()
         self._hurry = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -71,7 +76,7 @@ class Queue:
     async def next(self, *types: str) -> Job:
         """The next job, however long that takes. Raises WorkerDrained if there will be none."""
         while True:
-            jobs = await self.take_some(*types, wait_s=_WAIT_S)
+            jobs = await self._wait_for_some(types, 1)
             if jobs:
                 return jobs[0]
             if self.is_draining:
@@ -84,13 +89,23 @@ class Queue:
         try:
             while not self.is_closed and (ready or not self.is_draining):
                 if not ready:
-                    ready.extend(await self.take_some(*types, limit=limit, wait_s=_WAIT_S))
+                    ready.extend(await self._wait_for_some(types, limit))
                 if ready:
                     job = ready.popleft()
                     if not job.lost.is_set():
                         yield job
         finally:
             await self._give_back_all(list(ready))
+
+    async def _wait_for_some(self, types: tuple[str, ...], limit: int) -> list[Job]:
+        """The first time, it says so if none can come."""
+        asked_for = types or self._types
+        is_first = asked_for not in self._looked_for
+        self._looked_for.add(asked_for)
+        jobs = await self.take_some(*types, limit=limit, wait_s=_MOMENT_S if is_first else _WAIT_S)
+        if is_first and not jobs and not self.is_draining:
+            await look_for_handlers(self, asked_for, "queue", "queue.register(type)")
+        return jobs
 
     async def take_some(
         self, *types: str, limit: int = 1, wait_s: float = 0.0, capacity: int | None = None
@@ -155,6 +170,10 @@ class Queue:
     async def language(self, job_type: str) -> str | None:
         """Of the handler of a type; None if it has none, and "" if this key may not look."""
         return await self._link.language(job_type)
+
+    async def worker_types(self) -> list[str] | None:
+        """The types that workers serve; None if this key may not look."""
+        return await self._link.worker_types()
 
     # The end
 

@@ -9,12 +9,11 @@ A server's answers and the errors of a daemon in this process become these by th
 Whatever may do better a little later (the store is away, the disk is full) stays what it is.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from functory.errors import ClientError, Conflict, InvalidInput, NotFound, OverLimit, RefusedInput
-from functory.statuses import code_of, retry_after_s_of, status_of
 
 _KINDS: Final[dict[int, type[ClientError]]] = {
     400: RefusedInput,
@@ -27,19 +26,17 @@ _KINDS: Final[dict[int, type[ClientError]]] = {
 
 
 @contextmanager
-def refusals() -> Iterator[None]:
-    """What the block raises, as one of these. Raises InvalidInput, NotFound, Conflict, OverLimit; anything else as it
-    is."""
+def refusals(answer_to: Callable[[Exception], ClientError | None]) -> Iterator[None]:
+    """What the block raises, as one of these. answer_to: the answer of a server to an error, or None if it has none.
+    Raises InvalidInput, NotFound, Conflict, OverLimit; anything else as it is."""
     try:
         yield
     except InvalidInput:
         raise
     except Exception as error:
-        status = error.status if isinstance(error, ClientError) else status_of(error)
-        kind = _KINDS.get(status)
-        if kind is None:
+        answer = answer_to(error)
+        kind = None if answer is None else _KINDS.get(answer.status)
+        if answer is None or kind is None:
             raise
-        code = error.error_code if isinstance(error, ClientError) else code_of(error)
-        detail = getattr(error, "detail", {})
-        message = str(error).removesuffix(f" ({code})")
-        raise kind(status, code, message, detail, retry_after_s_of(error, status)) from error
+        message = str(answer).removesuffix(f" ({answer.error_code})")
+        raise kind(answer.status, answer.error_code, message, answer.detail, answer.retry_after_s) from error

@@ -12,6 +12,7 @@ from functory.queue.refusals import refusals
 from functory.wire.base import from_wire
 from functory.wire.workers import TakenJob, VerdictRow
 from functory.workers.values import Answer, Delivery, Report, Verdict
+from vocabulary.names import WORKER
 
 _NO_HANDLER: Final = 404
 
@@ -22,7 +23,7 @@ class RemoteLink:
 
     async def take(self, wish: Wish) -> Batch:
         request = {"limit": wish.limit, "wait_s": wish.wait_s, "lease_s": wish.lease_s}
-        with refusals():
+        with refusals(_answer_to):
             answer = await self._client.take_jobs(*wish.types, worker=wish.worker._asdict(), **request)
         return Batch([_given(job) for job in answer.jobs], answer.drain)
 
@@ -40,12 +41,12 @@ class RemoteLink:
 
     async def add(self, job_type: str, payloads: Sequence[bytes], options: AddOptions) -> list[str]:
         said = {name: value for name, value in options._asdict().items() if value is not None}
-        with refusals():
+        with refusals(_answer_to):
             added = await self._client.add_jobs(job_type, payloads, **said)
         return added.ids if isinstance(added.ids, list) else []
 
     async def register(self, job_type: str, fields: Mapping[str, object]) -> None:
-        with refusals():
+        with refusals(_answer_to):
             await self._client.serve_by_workers(job_type, **fields)
 
     async def language(self, job_type: str) -> str | None:
@@ -54,8 +55,19 @@ class RemoteLink:
         except ClientError as error:
             return None if error.status == _NO_HANDLER else ""
 
+    async def worker_types(self) -> list[str] | None:
+        try:
+            rows = (await self._client.list_handlers()).handlers
+        except ClientError:
+            return None
+        return [row.type for row in rows if row.lang == WORKER]
+
     async def close(self) -> None:
         await self._client.close()
+
+
+def _answer_to(error: Exception) -> ClientError | None:
+    return error if isinstance(error, ClientError) else None
 
 
 def _given(job: TakenJob) -> Given:

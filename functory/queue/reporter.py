@@ -14,8 +14,7 @@ from functory.errors import UNREADABLE, ClientError, NotReadyYet, ServerUnreacha
 from functory.queue.link import Link
 from functory.queue.outage import Outage
 from functory.workers.values import Report, Verdict
-from journal.errors import JournalUnavailable
-from store.errors import StoreUnavailable
+from vocabulary.unavailable import Unavailable
 
 _MOST: Final = 200
 _MOST_BYTES: Final = 4 << 20
@@ -139,4 +138,4 @@ def is_passing(error: Exception) -> bool:
     """Whether the same request may do better a little later."""
     if isinstance(error, ClientError):  # a proxy says what it likes of a server that is away
         return error.status in _PASSING or (error.status >= _SERVER_ERROR and error.error_code == UNREADABLE)
-    return isinstance(error, ServerUnreachable | NotReadyYet | StoreUnavailable | JournalUnavailable)
+    return isinstance(error, ServerUnreachable | NotReadyYet | Unavailable)

@@ -1,7 +1,7 @@
 """Calls a task: a plain function in a thread, a coroutine function on the loop, with what it asks for.
 
 A function of one parameter gets the payload: what JSON says if it is JSON, otherwise the text, otherwise bytes. One of
-two also gets the job. What it returns is the result.
+two also gets the job; a plain function gets it as a ThreadJob. What it returns is the result.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from typing import Any, Final
 from functory.errors import InvalidInput
 from functory.queue.job import Job
 from functory.queue.task_threads import TaskThreads, as_exception
+from functory.queue.thread_job import ThreadJob
 
 _PAYLOAD: Final = 1
 _PAYLOAD_AND_JOB: Final = 2
@@ -34,11 +35,11 @@ def parameters_of(function: Callable[..., Any]) -> int:
 async def call(function: Callable[..., Any], job: Job, threads: TaskThreads) -> Any:
     """Whatever a task raises is an error, also what would end the program: the next worker would end of the same job.
     Only a cancellation passes: the job decides whether it is the worker's or the task's own."""
-    arguments = [read(job.payload), job][: parameters_of(function)]
+    wanted, payload = parameters_of(function), read(job.payload)
     if not inspect.iscoroutinefunction(function):
-        return await threads.call(function, *arguments)
+        return await threads.call(function, *[payload, ThreadJob(job)][:wanted])
     try:
-        return await function(*arguments)
+        return await function(*[payload, job][:wanted])
     except (Exception, asyncio.CancelledError, GeneratorExit):
         raise
     except BaseException as error:

@@ -12,7 +12,7 @@ for a while, and the rest is given back.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from functory.errors import InvalidInput, LeaseLost, OverLimit
@@ -23,14 +23,13 @@ from functory.queue.queue import Queue
 from functory.queue.reporter import is_passing
 from functory.queue.task_calls import call, parameters_of
 from functory.queue.task_threads import TaskThreads
-from handlers.languages import WORKER
+from functory.queue.unserved import look_for_handlers
 
 log = logging.getLogger("functory.worker")
 
 _WAIT_S: Final = 30.0
 _MOST_AT_ONCE: Final = 1000
 """In one take: the server gives no more."""
-_LOOK_S: Final = 10.0
 _LONGEST_PAUSE_S: Final = 10.0
 """Until a server that is away is asked again to register a type."""
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -93,7 +92,9 @@ class Worker:
             if not self._stop.is_set():
                 if begun is not None:
                     begun()
-                looking = asyncio.create_task(_look_for_handlers(queue, self._unregistered), name="look for handlers")
+                looking = asyncio.create_task(
+                    look_for_handlers(queue, self._unregistered, "worker", "register=True"), name="look for handlers"
+                )
             while not self._stop.is_set() and not self._is_drained:
                 await self._take(queue, concurrency, stopped, threads)
             while not self._stop.is_set() and self._running:
@@ -209,23 +210,6 @@ async def _register_type(queue: Queue, job_type: str, fields: Mapping[str, objec
 
 def _is_registered(fields: Mapping[str, object]) -> bool:
     return bool(fields.get("register", bool(fields)))
-
-
-async def _look_for_handlers(queue: Queue, types: Sequence[str]) -> None:
-    """Workers get no jobs of a type that is not registered as theirs: somebody should know why nothing comes. It is
-    only a hint, beside the work, and never raises."""
-    try:
-        async with asyncio.timeout(_LOOK_S):
-            langs = await asyncio.gather(*(queue.language(job_type) for job_type in types), return_exceptions=True)
-    except TimeoutError:
-        return
-    for job_type, lang in zip(types, langs, strict=True):
-        if lang is None:
-            hint = "register it with register=True, or with functory handler put"
-            log.warning("worker.type_without_handler", extra={"type": job_type, "hint": hint})
-        elif isinstance(lang, str) and lang not in ("", WORKER):
-            hint = f"its handler is in {lang}, so the daemons run its jobs"
-            log.warning("worker.type_of_daemons", extra={"type": job_type, "hint": hint})
 
 
 async def _take_back(taking: "asyncio.Task[list[Job]]") -> None:

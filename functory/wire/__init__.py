@@ -6,6 +6,7 @@ sent as text, others in base64; the field beside them says which (`Encoding`).
 
 base.py            bounds, texts with their encoding, the error
 jobs.py            submitting jobs, looking at them, replaying them
+payloads.py        payloads and results of a Python program
 progress_text.py   what a job says of its progress, as one line
 nesting.py         how deeply a value may be nested
 untyped_json.py    values of any kind, decoded at a price that their size bounds

@@ -18,13 +18,12 @@ from functory.workers.elsewhere import Elsewhere
 from functory.workers.held_jobs import Held, HeldJobs
 from functory.workers.values import OWNER, Order, Report, Taken
 from handlers.errors import HandlerError
-from handlers.languages import WORKER
 from handlers.model import Handler
 from runner.outcome import EXTERNAL, TOO_BIG
 from scheduler import Policy
 from scheduler.retry import RetryPolicy
 from store.base import Code, Job, JobState, Outcome, Unclaim
-from vocabulary.names import tenant_of
+from vocabulary.names import WORKER, tenant_of
 
 log = logging.getLogger("functory.workers")
 

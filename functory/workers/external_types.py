@@ -6,9 +6,9 @@ What this daemon changes is known at once; what another daemon changes, after `l
 from collections.abc import Mapping
 from typing import Final
 
-from handlers.languages import WORKER
 from store.base import Store
 from vocabulary.clock import Clock
+from vocabulary.names import WORKER
 
 _MOST_TENANTS: Final = 1000
 

@@ -11,10 +11,9 @@ from typing import Final, NamedTuple
 
 from functory.workers.asked_types import AskedTypes
 from functory.workers.presence import Presence
-from handlers.languages import WORKER
 from store.base import Store, WaitingType
 from vocabulary.clock import Clock
-from vocabulary.names import tenant_of, type_of
+from vocabulary.names import WORKER, tenant_of, type_of
 
 JUST_NOW_MS: Final = 30_000
 """A worker that waits for jobs at another daemon is known to do so by then: it is written down every 15 s."""

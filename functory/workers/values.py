@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from runner.protocol import NewJob
-from store.base import Job
+from vocabulary.new_job import NewJob
+
+if TYPE_CHECKING:  # a program with a queue far away has no store
+    from store.base import Job
 
 OWNER: Final = "workers"
 """The lock of every job that a worker holds. One for all daemons, so that any of them can renew and release it, also
@@ -95,6 +97,6 @@ class Verdict(NamedTuple):
 class Taken(NamedTuple):
     """A job in a worker's hands, until job.dt_ms unless it is renewed."""
 
-    job: Job
+    job: "Job"
     timeout_ms: int | None
     """How long it can be held, with all renewals."""

@@ -125,8 +125,9 @@ async def test_a_port_and_a_data_directory_belong_to_one_daemon(tmp_path: Path) 
         unconfined = ["--min-isolation", "L0", "--all-tenants-trusted", "true"]
         same_port = await functory("serve", "--data-dir", str(tmp_path / "other"), "--port", port, *unconfined)
         assert same_port.status != 0
-        assert "address already in use" in same_port.err
+        assert "address already in use. A daemon may run there already; choose another with --port" in same_port.err
         same_data = await functory("serve", "--data-dir", str(tmp_path / "data"), "--port", "0", *unconfined)
         assert same_data.status != 0
-        assert str(tmp_path / "data") in same_data.err
+        assert f"a daemon already runs with this data: {tmp_path / 'data'}" in same_data.err
+        assert "a --data-dir and a --port of its own" in same_data.err
         assert "Traceback" not in same_port.err + same_data.err

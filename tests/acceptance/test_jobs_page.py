@@ -12,8 +12,9 @@ from tests.support.daemon_process import daemon, make_key
 from tests.support.needs import need_command
 
 pytestmark = pytest.mark.slow
-PAGE = Path(__file__).parents[2] / "docs" / "jobs.md"
-SAMPLES = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+DOCS = Path(__file__).parents[2] / "docs"
+SAMPLES = re.findall(r"```sh\n(.*?)```", (DOCS / "jobs.md").read_text(), re.DOTALL)
+[EXPORTED] = re.findall(r"^export (FUNCTORY_.*)", (DOCS / "tutorial.md").read_text(), re.MULTILINE)
 
 
 @pytest.fixture
@@ -25,12 +26,11 @@ async def test_the_commands_of_the_page_work(tmp_path: Path, curl: str) -> None:
     album, keyed, chain, together, feed, report, changes, many = SAMPLES
     async with daemon(tmp_path / "data") as server:
         commands = f"{Path(sys.executable).parent}:{curl.rpartition('/')[0]}:/usr/bin:/bin"
-        environment = clean_environ() | {
-            "FUNCTORY_URL": server.url,
-            "FUNCTORY_TENANT": "acme",
-            "FUNCTORY_KEY": await make_key(server, "acme"),
-            "PATH": commands,
-        }
+        exported = dict(setting.split("=") for setting in EXPORTED.split())
+        assert exported["FUNCTORY_TENANT"] == "acme"
+        ours = {"FUNCTORY_URL": server.url, "FUNCTORY_KEY": await make_key(server, "acme")}
+        exported = {name: ours.get(name, value) for name, value in exported.items()}
+        environment = clean_environ() | exported | {"PATH": commands}
 
         async def run(script: str) -> str:
             process = await asyncio.create_subprocess_exec(

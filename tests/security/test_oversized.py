@@ -10,11 +10,12 @@ from handlers.model import Handler
 from runner.limits import ContextLimits
 from runner.outcome import Stopped
 from runner.plain import PlainLauncher
-from runner.protocol import NewJob, parse_new_job
+from runner.protocol import parse_new_job
 from runner.raw_log import RawLog
 from runner.runner import Runner, RunnerSettings
 from runner.status_lines import MOST_LINES, is_one_status_line, parse_answer
 from tests.support.engines import jobs, run
+from vocabulary.new_job import NewJob
 
 LIMITS = ContextLimits()
 MIB = 1 << 20

@@ -13,12 +13,13 @@ SCRIPT: Final = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DO
 
 
 async def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
-    await asyncio.to_thread((tmp_path / "verify.py").write_text, "return payload\n")
+    folder = tmp_path / "reader"  # who has nothing but the page
+    await asyncio.to_thread(folder.mkdir)
     async with served_daemon(tmp_path / "data") as served:
         bin_folder = Path(sys.executable).parent
         environment = {"FUNCTORY_URL": served.url, "FUNCTORY_KEY": served.key, "FUNCTORY_TENANT": "acme"}
         process = await asyncio.create_subprocess_exec(
-            "/bin/sh", "-euxc", SCRIPT, env={**environment, "PATH": f"{bin_folder}:/usr/bin:/bin"}, cwd=tmp_path,
+            "/bin/sh", "-euxc", SCRIPT, env={**environment, "PATH": f"{bin_folder}:/usr/bin:/bin"}, cwd=folder,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
         out, trace = await process.communicate()

@@ -16,10 +16,10 @@ from functory.daemon.daemon import Daemon
 from functory.intake.job_options import PLAIN
 from runner.launch import Level
 from runner.outcome import Stopped
-from runner.protocol import NewJob as WantedJob
 from store.base import Archive, Code, Job, JobRecord, Outcome, Retry, Tenant
 from store.names import MAX_RESULT_BYTES
 from tests.support.service import ended, register, running_daemon, until
+from vocabulary.new_job import NewJob as WantedJob
 
 MIB = 1 << 20
 

@@ -8,7 +8,7 @@ from functory.execution.tenant_book import Allowance
 from functory.execution.tenant_places import TenantPlaces
 from functory.operations import consumers
 from functory.operations.tenants import create_tenant
-from functory.wire.admin import TenantLimits
+from functory.tenant_limits import TenantLimits
 from handlers.model import Handler
 from scheduler import Candidate, Policy, SchedulerOptions
 from scheduler.table import make_policy

@@ -4,15 +4,16 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from functory.queue import InvalidInput, Queue, Worker
+from functory.queue import InvalidInput, LeaseLost, Queue, ThreadJob, Worker
 from functory.queue.remote import RemoteLink
+from functory.workers.values import Report, Verdict
 from tests.support.queue_places import KINDS, Place, open_place
 from tests.support.service import until
 
@@ -26,8 +27,8 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 @asynccontextmanager
-async def working(place: Place, worker: Worker, **more: Any) -> AsyncIterator[Queue]:
-    async with place.open() as queue:
+async def working(place: Place, worker: Worker, *, lease_s: float | None = None, **more: Any) -> AsyncIterator[Queue]:
+    async with place.open(lease_s=lease_s) as queue:
         await queue.register(*worker.types, options={"max_attempts": 1})
         running = asyncio.create_task(worker.run(queue, **more))
         try:
@@ -171,6 +172,28 @@ async def test_a_worker_says_why_nothing_will_come(place: Place, caplog: pytest.
         await running
 
 
+@pytest.mark.parametrize("types", [(), ("of.*", "mine"), ("mine", "of.nobody")])
+async def test_a_queue_says_why_nothing_will_come(
+    place: Place, caplog: pytest.LogCaptureFixture, types: tuple[str, ...]
+) -> None:
+    async def told() -> list[str]:
+        return [record.__dict__["type"] for record in caplog.records if record.message == "queue.type_without_handler"]
+
+    async with place.open() as queue:
+        await queue.add("of.nobody", "1")
+        if types:
+            await queue.register("mine")
+        waiting = asyncio.create_task(queue.next(*types))
+        assert await until(told) == [next((name for name in types if name != "mine"), "*")]
+        await queue.register("of.nobody")
+        async with asyncio.timeout(60):
+            job = await waiting
+        assert job.type == "of.nobody"
+        await queue.add("of.nobody", "2")
+        assert (await queue.next(*types)).text == "2"
+        assert len(await told()) == 1
+
+
 @pytest.mark.parametrize("fields", [{}, {"register": True}])
 async def test_a_worker_can_be_stopped_while_its_server_does_not_answer(fields: dict[str, bool]) -> None:
     worker, asked = Worker(), asyncio.Event()
@@ -219,3 +242,61 @@ async def test_a_worker_whose_type_is_refused_does_not_begin(place: Place) -> No
         with pytest.raises(InvalidInput, match="max_atempts"):
             await worker.run(queue, begun=begun.set)
     assert not begun.is_set()
+
+
+async def test_a_plain_function_says_how_far_it_is(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Worker()
+    told: list[bytes | None] = []
+
+    @worker.task("resize")
+    def resize(payload: str, job: ThreadJob) -> str:
+        job.progress(50)
+        job.log(f"half of {payload}, attempt {job.attempts}")
+        job.add("mail", {"to": "bob"})
+        assert not job.is_lost
+        return job.text
+
+    async with working(place, worker) as queue:
+        report = queue._link.report
+
+        async def spied(reports: Sequence[Report]) -> list[Verdict]:
+            told.extend(each.progress for each in reports)
+            return await report(reports)
+
+        monkeypatch.setattr(queue._link, "report", spied)
+        await queue.register("mail")
+        (job_id,) = await queue.add("resize", "cat")
+        outcome = await place.end(job_id)
+        assert outcome.exitcode == 200, outcome.result
+        assert (await queue.next("mail")).json() == {"to": "bob"}
+    assert (outcome.exitcode, outcome.log, told) == (200, b"half of cat, attempt 1\n", [b"50", None, None])
+
+
+async def test_a_plain_function_whose_job_is_lost_can_see_it(place: Place) -> None:
+    worker, begun, given_up = Worker(), threading.Event(), threading.Event()
+    seen: list[str] = []
+
+    @worker.task("resize")
+    def resize(_: object, job: ThreadJob) -> None:
+        begun.set()
+        while not job.is_lost and not given_up.wait(0.01):
+            pass
+        try:
+            job.log("still here")
+        except LeaseLost as error:
+            seen.append(str(error))
+
+    async def is_begun() -> bool:
+        return begun.is_set()
+
+    async def is_seen() -> list[str]:
+        return seen
+
+    async with working(place, worker, lease_s=1.0) as queue:
+        try:
+            (job_id,) = await queue.add("resize", "1")
+            await until(is_begun)
+            await place.store.cancel_job(place.tenant, job_id, now_ms=place.now_ms(), running=True)
+            assert await until(is_seen) == [f"job {job_id} is lost"]
+        finally:
+            given_up.set()

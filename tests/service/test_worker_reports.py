@@ -13,11 +13,11 @@ from functory.operations.jobs import cancel_job
 from functory.workers.values import Answer, Delivery, Report, Taken
 from handlers.model import Handler
 from runner.limits import ContextLimits
-from runner.protocol import NewJob
 from tests.support.clocks import LeapingClock
 from tests.support.service import ended, payloads_waiting
 from tests.support.stores import BACK_ENDS, back_end_params
 from tests.support.workers import ACME, Shop, held, open_shop
+from vocabulary.new_job import NewJob
 
 
 @pytest.fixture(params=back_end_params())

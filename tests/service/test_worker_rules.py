@@ -20,13 +20,13 @@ from functory.operations.why import why
 from functory.tenant_limits import TenantLimits
 from functory.workers import handout, held_jobs, taker_line
 from functory.workers.values import OWNER, Answer, Delivery, Order, Report, Worker
-from runner.protocol import NewJob
 from store.base import Code, JobState, RateDomain
 from tests.support.clocks import FakeClock
 from tests.support.service import ended, register, until
 from tests.support.stores import BACK_ENDS, back_end_params
 from tests.support.workers import ACME, Shop, held, open_shop, payloads, waiting
 from vocabulary.names import type_of
+from vocabulary.new_job import NewJob
 
 
 @pytest.fixture(params=back_end_params())

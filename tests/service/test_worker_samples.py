@@ -126,10 +126,10 @@ async def opened(sample: str, url: str, **names: Any) -> None:
 
 async def test_the_worker_in_process_and_remote_is_the_same(tmp_path: Path) -> None:
     url = f"sqlite://{tmp_path}/jobs.db"
-    async with open_queue(url, tenant="main") as queue:
-        await queue.register("any")
-        await queue.add("any", "x")
-    await opened(IN_PROCESS, url)
+    text = FLOW + IN_PROCESS.replace("sqlite:///tmp/jobs.db", url)
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", text, cwd=tmp_path)
+    async with asyncio.timeout(60):
+        assert await process.wait() == 0
     async with open_queue(url) as queue:
         assert await queue.take_some(limit=5) == [], "it is done"
     async with served_daemon(tmp_path / "daemon") as served:
@@ -168,7 +168,7 @@ async def test_the_requests_of_the_page(tmp_path: Path, curl: str) -> None:
             "/bin/sh",
             "-euc",
             CURLS,
-            env={"URL": served.url, "KEY": served.key, "PATH": path},
+            env={"FUNCTORY_URL": served.url, "FUNCTORY_KEY": served.key, "PATH": path},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )

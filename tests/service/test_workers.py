@@ -12,12 +12,12 @@ from functory.operations import workers as operations
 from functory.operations.tenants import create_tenant, delete_tenant
 from functory.tenant_limits import TenantLimits
 from functory.workers.values import OWNER, Answer, Delivery, Order, Report, Taken, Worker
-from runner.protocol import NewJob
 from store.base import Code, JobState
 from tests.support.clocks import FakeClock
 from tests.support.service import ended, until
 from tests.support.stores import BACK_ENDS, back_end_params
 from tests.support.workers import ACME, Shop, finished, held, open_shop, payloads, waiting
+from vocabulary.new_job import NewJob
 
 
 @pytest.fixture(params=back_end_params())

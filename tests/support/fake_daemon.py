@@ -15,10 +15,10 @@ from journal import Journal
 from runner.glimpse import Glimpse
 from runner.launch import Level
 from runner.outcome import Stopped
-from runner.protocol import NewJob
 from store.base import Store
 from store.errors import StoreUnavailable
 from vocabulary.names import tenant_of
+from vocabulary.new_job import NewJob
 
 
 class LineIntake:

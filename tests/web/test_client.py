@@ -48,6 +48,27 @@ async def test_jobs_from_add_to_result(site: Site, client: Client) -> None:
     assert row.ok == 2
 
 
+async def test_payloads_are_text_bytes_or_json(site: Site, client: Client) -> None:
+    given = ["7", b"7", bytearray(b"7"), 7, {"n": [1, None]}, None, "ä"]
+    added = await client.add_jobs("thumb", given)
+    assert isinstance(added.ids, list)
+    await client.update_job(added.ids[0], {"n": 2})
+    await site.intake.flush()
+    records = [await site.store.get_job("acme", job_id, now_ms=site.clock.wall_ms) for job_id in added.ids]
+    assert [record and record.job.data for record in records] == [
+        *(b'{"n":2}', b"7", b"7", b"7", b'{"n":[1,null]}', b"", "ä".encode())
+    ]
+    with pytest.raises(InvalidInput, match="the payload cannot be written as JSON"):
+        await client.add_jobs("thumb", [{1, 2}])
+
+
+@pytest.mark.parametrize("payloads", ["abc", b"abc", {"n": 1}])
+async def test_one_payload_is_not_taken_for_several(site: Site, client: Client, payloads: Any) -> None:
+    with pytest.raises(TypeError, match=r"must be a list of payloads, not (str|bytes|dict): write \[payload\]"):
+        await client.add_jobs("thumb", payloads)
+    assert not (await client.results()).jobs
+
+
 @pytest.mark.parametrize("payload", [b"#not a comment", b"two\nlines", b"\xff\x00", b""])
 async def test_every_payload_arrives_as_it_was_given(site: Site, client: Client, payload: bytes) -> None:
     added = await client.add_jobs("thumb", [payload, b"x"], dt=site.clock.wall_ms)

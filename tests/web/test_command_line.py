@@ -215,6 +215,8 @@ async def test_every_route_has_a_command(site: Site, terminal: Terminal, tmp_pat
 
 async def test_deleting_a_tenant_asks(site: Site, terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     await terminal.run("tenant", "create", "shop", who="operator")
+    again = await terminal.run("tenant", "create", "shop", who="operator", status=5)
+    assert "the name shop is already taken: `functory key create shop` makes a key for it" in again
     shown = await terminal.run("tenant", "delete", "shop", who="operator", status=2)
     assert "with all its jobs" in shown
     assert "--yes" in shown

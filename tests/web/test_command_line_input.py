@@ -75,6 +75,23 @@ async def test_a_folder_that_does_not_exist_is_a_missing_file(terminal: Terminal
     assert "is not a folder" in await terminal.run("deploy", str(tmp_path / "file"), status=2)
 
 
+async def test_a_folder_whose_name_is_no_type_is_told_of_the_flag(terminal: Terminal, tmp_path: Path) -> None:
+    await asyncio.to_thread((tmp_path / "my greeter").mkdir)
+    await asyncio.to_thread((tmp_path / "my greeter" / "main.py").write_text, "return 1")
+    assert "Name one with --type." in await terminal.run("deploy", str(tmp_path / "my greeter"), status=2)
+
+
+async def test_a_handler_that_is_saved_and_put_again_is_the_same_version(terminal: Terminal, tmp_path: Path) -> None:
+    file = tmp_path / "x.py"
+    for body in ("return payload", "return payload\n", "\nreturn 'ä'\n\n"):
+        await asyncio.to_thread(file.write_text, body)
+        first = await terminal.run("handler", "put", "thumb", str(file))
+        saved = await terminal.run("handler", "get", "thumb")
+        assert saved == body
+        await asyncio.to_thread(file.write_text, saved)
+        assert await terminal.run("handler", "put", "thumb", str(file)) == first
+
+
 def test_a_module_that_cannot_be_one_is_said_to_be_so(capsys: pytest.CaptureFixture[str]) -> None:
     for name in (":x", "..x", ".:x"):
         assert main(["worker", name]) == 2
@@ -109,7 +126,7 @@ async def test_what_a_run_before_left_is_labelled(site: Site, terminal: Terminal
     await site.run()
     ended = await terminal.run("job", "get", job_id)
     again = await terminal.run("job", "retry", job_id)
-    for name in ("code", "ended", "took", "log:"):
+    for name in ("code", "started", "ended", "took", "log:"):
         assert any(line.startswith(name) for line in ended.splitlines())
         assert any(line.startswith(f"last {name}") for line in again.splitlines())
         assert not any(line.startswith(name) for line in again.splitlines())

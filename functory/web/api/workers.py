@@ -40,8 +40,8 @@ from functory.wire.workers import (
 )
 from functory.workers.values import Answer, Delivery, Order, Report, Taken, Verdict, Worker
 from runner.outcome import name_of
-from runner.protocol import NewJob
 from vocabulary.names import is_type, type_of
+from vocabulary.new_job import NewJob
 
 routes = Routes()
 

@@ -7,9 +7,9 @@ import pytest
 
 from handlers.model import Handler
 from runner.outcome import Stopped
-from runner.protocol import NewJob
 from runner.runner import Runner
 from tests.support.engines import Run, behaviours, handler, jobs, languages, run
+from vocabulary.new_job import NewJob
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PAYLOADS = ("0", "1", "2", "3", "4")

@@ -3,9 +3,9 @@
 import pytest
 
 from handlers.model import Handler
-from runner.protocol import NewJob
 from runner.runner import Runner
 from tests.support.engines import jobs, run
+from vocabulary.new_job import NewJob
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -6,9 +6,10 @@ from urllib.parse import parse_qsl
 import pytest
 
 from handlers.model import Handler
-from runner.protocol import NewJob, ParentJob
+from runner.protocol import ParentJob
 from runner.runner import Runner
 from tests.support.engines import Run, behaviours, handler, jobs, need_language, run, wasm
+from vocabulary.new_job import NewJob
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -13,9 +13,9 @@ from handlers.model import Handler
 from runner.http_engine import after_ms
 from runner.limits import ContextLimits
 from runner.plain import PlainLauncher
-from runner.protocol import NewJob
 from runner.runner import Runner, RunnerSettings
 from tests.support.engines import Run, jobs, run
+from vocabulary.new_job import NewJob
 
 Answer = Callable[[web.Request, bytes], Awaitable[web.StreamResponse]]
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1"))

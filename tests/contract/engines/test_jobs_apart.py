@@ -5,10 +5,10 @@ import select
 import pytest
 
 from handlers.model import Handler
-from runner.protocol import NewJob
 from runner.runner import Runner
 from runner.wire import Wire
 from tests.support.engines import jobs, languages, run, wasi
+from vocabulary.new_job import NewJob
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from handlers.model import Handler
-from runner.protocol import NewJob
 from runner.runner import Runner
 from tests.support.engines import behaviours, handler, jobs, languages, run, wasm
+from vocabulary.new_job import NewJob
 
 _PRINTS_THROUGH_MS = 20.0
 """python and node: a job that runs longer writes its log past the replies."""

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from handlers.model import Handler
-from runner.protocol import NewJob
 from runner.runner import Runner
 from tests.support.engines import Run, jobs, need_language, run
+from vocabulary.new_job import NewJob
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 

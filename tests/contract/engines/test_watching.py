@@ -7,10 +7,10 @@ import pytest
 
 from handlers.model import Handler
 from runner.glimpse import Glimpse
-from runner.protocol import NewJob
 from runner.runner import Runner
 from tests.support.engines import Run, jobs, need_language, wasi
 from tests.support.service import until
+from vocabulary.new_job import NewJob
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

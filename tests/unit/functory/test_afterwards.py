@@ -17,8 +17,8 @@ from functory.execution.afterwards import (
 )
 from functory.execution.wishes import wishes_of
 from handlers.model import Handler
-from runner.protocol import NewJob
 from store.base import Archive, Code, Discard, Finish, Job, Outcome, Rearm, Release, Retry, Unclaim
+from vocabulary.new_job import NewJob
 
 JOB = Job("j1", "acme-a", b"", 0, "a1", 1, 1, 500, 0, 0)
 CHAIN = Afterwards("good", "bad")

@@ -53,6 +53,9 @@ class SilentLink:
     async def language(self, job_type: str) -> str | None:
         raise NotImplementedError
 
+    async def worker_types(self) -> list[str] | None:
+        raise NotImplementedError
+
     async def close(self) -> None:
         raise NotImplementedError
 

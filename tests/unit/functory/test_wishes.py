@@ -5,8 +5,8 @@ import pytest
 from functory.errors import InvalidInput
 from functory.execution.wishes import Wish, asked_for, creations_of, go_into_the_store, journal_pieces, wishes_of
 from functory.intake.job_options import PLAIN, JobOptions
-from runner.protocol import NewJob
 from store.base import Archive, Code, Discard, Finish, Job, Outcome, Release, Retry
+from vocabulary.new_job import NewJob
 
 NOW_MS = 1_800_000_000_000
 JOB = Job("j1", "acme-album", b"", NOW_MS, "a1", 1, 1, 500, NOW_MS, NOW_MS, parent="p1")

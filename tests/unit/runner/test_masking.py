@@ -15,8 +15,8 @@ from runner.launch import Level
 from runner.limits import ContextLimits
 from runner.masking import MASK, MaskedReports, Masker
 from runner.outcome import Stopped
-from runner.protocol import NewJob
 from runner.raw_log import RawLog
+from vocabulary.new_job import NewJob
 
 VALUE = 'pa"ss/wörd+42\\x'
 PEM = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG\nQDEAAAAAAAAAAAAAAAAA\n-----END KEY-----"

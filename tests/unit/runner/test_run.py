@@ -3,9 +3,9 @@
 from handlers.model import Handler
 from runner.launch import Level
 from runner.outcome import Stopped
-from runner.protocol import NewJob
 from runner.run import Run
 from tests.support.engines import jobs
+from vocabulary.new_job import NewJob
 
 
 def test_what_a_cancelled_job_asks_for_is_not_done() -> None:
