@@ -137,7 +137,7 @@ async def _relatives(store: Store) -> None:
         await child(number, runs.id)
     await child(6, ends.id)
     await store.release_jobs(OWNER, [archive(waits), archive(ends, Code.FAILED)], now_ms=T0 + 2)
-    done, other, *_ = await claim(store, 2, jobtype="acme-child")
+    done, other, *_ = await claim(store, 2, now_ms=T0 + 2, jobtype="acme-child")
     await store.release_jobs(OWNER, [archive(done, result=b"x"), archive(other, Code.FAILED)], now_ms=T0 + 3)
     await store.delete_jobs(TENANT, [done.id])
     await store.replay_jobs(TENANT, [other.id], dt_ms=T0 + 9, now_ms=T0 + 4)
