@@ -171,7 +171,8 @@ class Upkeep:
         if keeps_for_ever(self._settings):
             for tenant in await nearly_full(self._store):
                 await self._expire(now_ms, None, 0, tenant)
-        while await self._store.expire_records(now_ms=now_ms, audit_before_ms=now_ms - _AUDIT_KEPT_MS) >= _STEP:
+        audit_ms = now_ms - _AUDIT_KEPT_MS
+        while await self._store.expire_records(now_ms=now_ms, audit_before_ms=audit_ms, limit=_STEP) >= _STEP:
             self._progress.beat("purge")
 
     def _waiting_before_ms(self, now_ms: int) -> int:

@@ -3,12 +3,13 @@ archived, until expire_jobs purges them."""
 
 from collections.abc import Sequence
 
+from store.claim_rules import archives
 from store.mongo.queue.endings import NEEDED
 from store.mongo.queue.expire import purge_jobs
 from store.mongo.queue.straight import MongoStraight
 from store.mongo.server import schema
 from store.mongo.server.core import Core, once
-from store.values.jobs import Archive, Discard, JournalPosition, NewJob, Release, ReleaseReport
+from store.values.jobs import Discard, JournalPosition, NewJob, Release, ReleaseReport
 
 
 class MongoDiscard(MongoStraight):
@@ -16,7 +17,7 @@ class MongoDiscard(MongoStraight):
     async def release_jobs(self, owner: str, releases: Sequence[Release], *, now_ms: int) -> ReleaseReport:
         if not any(isinstance(release, Discard) for release in releases):
             return await super().release_jobs(owner, releases, now_ms=now_ms)
-        report = await super().release_jobs(owner, _archives(releases), now_ms=now_ms)
+        report = await super().release_jobs(owner, archives(releases), now_ms=now_ms)
         await _discard(self, releases, report, now_ms)
         return report
 
@@ -30,14 +31,9 @@ class MongoDiscard(MongoStraight):
         now_ms: int,
         position: JournalPosition | None = None,
     ) -> ReleaseReport:
-        report = await super().add_ended_jobs(owner, jobs, _archives(releases), now_ms=now_ms, position=position)
+        report = await super().add_ended_jobs(owner, jobs, archives(releases), now_ms=now_ms, position=position)
         await _discard(self, releases, report, now_ms)
         return report
-
-
-def _archives(releases: Sequence[Release]) -> list[Release]:
-    """The releases, as if all were kept."""
-    return [Archive(*release) if isinstance(release, Discard) else release for release in releases]
 
 
 async def _discard(db: Core, releases: Sequence[Release], report: ReleaseReport, now_ms: int) -> None:

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+from store.claim_rules import archives
 from store.sqlite.file.bulk import job_ids
 from store.sqlite.file.schema import State
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.release import release_jobs
 from store.sqlite.queue.row_changes import delete_rows
 from store.sqlite.queue.straight import add_ended_jobs
-from store.values.jobs import Archive, Discard, JournalPosition, NewJob, Release, ReleaseReport
+from store.values.jobs import Discard, JournalPosition, NewJob, Release, ReleaseReport
 
 _ALONE: Final = (
     "SELECT j.n FROM carray(?) AS e CROSS JOIN jobs j ON j.id = e.value"
@@ -34,13 +35,6 @@ def add_ended_or_discard(
     report = add_ended_jobs(tx, owner, jobs, archives(releases), now_ms, position)
     _discard(tx, releases, report)
     return report
-
-
-def archives(releases: Sequence[Release]) -> Sequence[Release]:
-    """The releases, as if all were kept."""
-    if Discard not in set(map(type, releases)):
-        return releases
-    return [Archive(*release) if isinstance(release, Discard) else release for release in releases]
 
 
 def _discard(tx: Tx, releases: Sequence[Release], report: ReleaseReport) -> None:
