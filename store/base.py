@@ -46,6 +46,7 @@ from store.values.consumers import (
     WindowReport,
 )
 from store.values.histogram import Histogram
+from store.values.job_changes import JobChange
 from store.values.jobs import (
     AddReport,
     Archive,
@@ -129,6 +130,7 @@ __all__ = [
     "IndexEnd",
     "IndexState",
     "Job",
+    "JobChange",
     "JobFilter",
     "JobPage",
     "JobRecord",

@@ -12,6 +12,7 @@ from store.base import (
     EndReport,
     HoldReport,
     IndexEnd,
+    JobChange,
     JobState,
     Store,
     WindowMove,
@@ -297,8 +298,10 @@ async def test_the_end_of_a_consumer_frees_its_jobs_in_steps(store: Store) -> No
 async def test_held_jobs_can_be_changed_and_cancelled(store: Store) -> None:
     await store.set_consumer(CONSUMER)
     token = await lead(store)
-    await store.add_jobs(new_jobs(3), now_ms=T0)
-    await store.update_job(TENANT, job_id(0), now_ms=T0, priority=1000, data=b"new", dt_ms=T0 + 7)
+    await store.create_job(new_job(0, unique="u"), now_ms=T0)
+    await store.add_jobs(new_jobs(2, start=1), now_ms=T0)
+    await store.create_job(new_job(3, unique="u", priority=1000, data=b"new"), now_ms=T0)
+    await store.update_job(TENANT, job_id(0), JobChange(data=b"newer", dt_ms=T0 + 7), now_ms=T0)
     await store.cancel_job(TENANT, job_id(1), now_ms=T0)
     await check_counters(store, TENANT, T0)
     report = await move(store, token, released=3)
