@@ -31,7 +31,7 @@ from store.names import (
 from store.rate_rules import check_pattern, is_pattern
 from store.values.job_changes import JobChange
 from store.values.jobs import Archive, Creation, Discard, Finish, NewJob, Outcome, Rearm, Release, Retry, Unclaim
-from store.values.records import ApiKey, AuditEvent, Content, RateDomain, Secret, Tenant
+from store.values.records import ApiKey, AuditEvent, Content, NewHandler, RateDomain, Secret, Tenant
 from store.values.scoreboard import MAX_BUCKETS, RESOLUTIONS
 from vocabulary.names import are_job_ids
 from vocabulary.states import FINAL_CODES, Code
@@ -318,12 +318,13 @@ def check_contents(tenant: str, contents: Sequence[Content]) -> None:
             raise InvalidValue(f"a content of {len(content.data)} bytes, at most {MAX_CONTENT_BYTES}: split it")
 
 
-def check_handler(lang: str, data: bytes, author: str, tree: str) -> None:
-    check_tree(tree)
-    check_label("lang", lang)
-    if len(data) > MAX_HANDLER_BYTES:
-        raise InvalidValue(f"handler of {len(data)} bytes, at most {MAX_HANDLER_BYTES}")
-    check_author(author)
+def check_handler(new: NewHandler) -> None:
+    check_tree(new.tree)
+    check_label("lang", new.lang)
+    if len(new.data) > MAX_HANDLER_BYTES:
+        raise InvalidValue(f"handler of {len(new.data)} bytes, at most {MAX_HANDLER_BYTES}")
+    check_author(new.author)
+    check_time("created_ms", new.created_ms)
 
 
 def check_secret(secret: Secret) -> None:

@@ -14,6 +14,7 @@ from store.base import (
     IndexEnd,
     JobChange,
     JobState,
+    NewHandler,
     Store,
     WindowMove,
     WindowReport,
@@ -311,7 +312,7 @@ async def test_held_jobs_can_be_changed_and_cancelled(store: Store) -> None:
 
 
 async def test_a_type_with_a_consumer_is_closed_to_the_straight_way(store: Store) -> None:
-    await store.set_handler(TENANT, JOBTYPE, lang="sh", data=b"", now_ms=T0)
+    await store.set_handler(TENANT, NewHandler(JOBTYPE, "sh", b"", T0))
     assert (await store.get_type_gates([JOBTYPE]))[0].is_open
     await store.set_consumer(CONSUMER)
     assert not (await store.get_type_gates([JOBTYPE]))[0].is_open
