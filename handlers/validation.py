@@ -29,6 +29,7 @@ from handlers.model import (
     Handler,
 )
 from handlers.packages import Lock, parse_lock
+from vocabulary.names import is_type
 
 MIN_TIMEOUT_S: Final = 0.05
 MAX_TIMEOUT_S: Final = 3600.0
@@ -56,7 +57,6 @@ OPTIONS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
 _ONLY_FOR_WORKERS: Final = frozenset({"lease_s"})
 _NOT_FOR_WORKERS: Final = frozenset({"keep_processes"})
 
-_TYPE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}")
 _EID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 # The loader and the programs that set up a sandbox read these before the tenant's code is confined.
@@ -319,7 +319,7 @@ def _returns(value: object, language: Language) -> str:
 
 
 def _type(name: str, value: object) -> str:
-    if not isinstance(value, str) or (value and not _TYPE.fullmatch(value)):
+    if not isinstance(value, str) or (value and not is_type(value)):
         raise InvalidHandlerError(name, "must be a type of the tenant: letters, digits and _ . : -, or empty")
     return value
 
