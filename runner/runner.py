@@ -346,7 +346,7 @@ class Runner:
         return min(handler.memory_mb, max(self._pool.max_context_bytes // _MB, 1))
 
     async def _attachment(self, jobtype: str, handler: Handler, incarnation: int) -> bytes:
-        if handler.lang != "wasm":
+        if not LANGUAGES[handler.lang].is_binary:
             return b""
         key = (tenant_of(jobtype), handler.version, incarnation)
         return await self._modules.get(key, lambda: self._check(jobtype, handler, incarnation))
