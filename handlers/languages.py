@@ -13,11 +13,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from vocabulary.sizes import MIB
+
 BOOTSTRAPS: Final = Path(__file__).resolve().parent / "bootstraps"
 WORKER: Final = "worker"
 """The language of types whose jobs programs elsewhere take (docs/workers.md). The body describes the payload."""
-
-_MB: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Language:
     folder_suffixes: tuple[str, ...] = ()  # of the entry file of a folder; () = its handlers are no folders
     is_binary: bool = False  # the body is base64 of a module, which the runner decodes and checks
     connects: bool = True  # what runs in its context can open connections
-    body_max_bytes: int = 1 * _MB
+    body_max_bytes: int = 1 * MIB
     min_memory_mb: int = 16
     reserved_mb: int = 0  # that its program makes writable at its start, whether it will use it or not
 
@@ -149,7 +149,7 @@ LANGUAGES: Final[Mapping[str, Language]] = MappingProxyType(
                 suffixes=(".wasm",),
                 is_binary=True,
                 connects=False,
-                body_max_bytes=22 * _MB,  # base64 of 16 MB
+                body_max_bytes=22 * MIB,  # base64 of 16 MB
                 min_memory_mb=64,
             ),
             Language(

@@ -20,7 +20,7 @@ from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.web.http.answers import json_answer
 from functory.web.http.body import read_body
-from functory.web.http.body_room import MIB, BodyRoom, most_bytes
+from functory.web.http.body_room import BodyRoom, most_bytes
 from functory.web.http.bounded_json import SMALL_BYTES, Fields, fields_of
 from functory.web.http.edge import TENANT, Edge, Params
 from functory.web.http.event_streams import EventStreams
@@ -38,6 +38,7 @@ from functory.wire.admin import TenantLimits
 from functory.wire.untyped_json import json_decoder
 from runner.packages.source import Tell, nobody
 from vocabulary.names import TYPE_RULE, is_type
+from vocabulary.sizes import MIB
 
 MAX_JSON_VALUES: Final = 500_000
 """In one body: so many are decoded in some tens of milliseconds, in which nobody else is served."""
