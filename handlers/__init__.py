@@ -1,4 +1,4 @@
-"""What tenants register: the handler model, its validation, and the languages. Imports nothing of ours.
+"""What tenants register: the handler model, its validation, and the languages. Imports only the vocabulary.
 
 model.py       the handler as a value, in memory and as JSON
 validation.py  reads strictly what a tenant sends

@@ -1,7 +1,7 @@
 """The table of languages: what runs a body, with which bootstrap, within which bounds.
 
-Adding a language is a bootstrap file that speaks docs/runner-protocol.md and one row here; `php` is the
-example. The rows say what to start and never start it: that is the runner's business.
+Adding a language is a bootstrap file that speaks docs/runner-protocol.md, one row here, and its name in the types of
+the wire; `php` is the example. The rows say what to start and never start it: that is the runner's business.
 """
 
 import shutil
@@ -14,13 +14,9 @@ from types import MappingProxyType
 from typing import Final
 
 from vocabulary.names import WORKER
+from vocabulary.sizes import MIB
 
 BOOTSTRAPS: Final = Path(__file__).resolve().parent / "bootstraps"
-
-FOLDER_LANGUAGES: Final = frozenset({"python", "node", "sh", "php"})
-"""Those whose handlers may be folders."""
-
-_MB: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +39,11 @@ class Language:
     packages_from: str = ""  # what resolves and installs packages for it
     is_external: bool = False  # no daemon runs it: workers take its jobs
     hooks: bool = True  # before, beforeEach, afterEach make sense
-    body_max_bytes: int = 1 * _MB
+    suffixes: tuple[str, ...] = ()  # of a file whose content is the body
+    folder_suffixes: tuple[str, ...] = ()  # of the entry file of a folder; () = its handlers are no folders
+    is_binary: bool = False  # the body is base64 of a module, which the runner decodes and checks
+    connects: bool = True  # what runs in its context can open connections
+    body_max_bytes: int = 1 * MIB
     min_memory_mb: int = 16
     reserved_mb: int = 0  # that its program makes writable at its start, whether it will use it or not
 
@@ -112,6 +112,8 @@ LANGUAGES: Final[Mapping[str, Language]] = MappingProxyType(
                 template="python",
                 returns_values=True,
                 packages_from="uv",
+                suffixes=(".py",),
+                folder_suffixes=(".py",),
             ),
             Language(
                 "node",
@@ -119,6 +121,8 @@ LANGUAGES: Final[Mapping[str, Language]] = MappingProxyType(
                 bootstrap="node.js",
                 returns_values=True,
                 packages_from="npm",
+                suffixes=(".js",),
+                folder_suffixes=(".mjs", ".js", ".cjs", ".ts", ".mts", ".cts"),
                 min_memory_mb=64,
                 reserved_mb=512,  # for machine code, from version 24 on
             ),
@@ -130,6 +134,8 @@ LANGUAGES: Final[Mapping[str, Language]] = MappingProxyType(
                 shares=("python.py",),
                 needs=("sh",),
                 own_process=True,
+                suffixes=(".sh",),
+                folder_suffixes=(".sh",),
             ),
             Language(
                 "wasm",
@@ -138,12 +144,34 @@ LANGUAGES: Final[Mapping[str, Language]] = MappingProxyType(
                 modules=("wasmtime",),
                 template="python",
                 shares=("python.py",),
-                body_max_bytes=22 * _MB,  # base64 of 16 MB
+                hooks=False,
+                suffixes=(".wasm",),
+                is_binary=True,
+                connects=False,
+                body_max_bytes=22 * MIB,  # base64 of 16 MB
                 min_memory_mb=64,
             ),
-            Language("php", command="php", arguments=_PHP, bootstrap="php.php", min_memory_mb=32, returns_values=True),
+            Language(
+                "php",
+                command="php",
+                arguments=_PHP,
+                bootstrap="php.php",
+                min_memory_mb=32,
+                returns_values=True,
+                suffixes=(".php",),
+                folder_suffixes=(".php",),
+            ),
             Language("http", hooks=False, body_max_bytes=2048),
             Language(WORKER, hooks=False, body_max_bytes=64 * 1024, is_external=True),
         )
     }
 )
+
+LANGUAGE_OF_FILE: Final[Mapping[str, str]] = MappingProxyType(
+    {suffix: row.name for row in LANGUAGES.values() for suffix in row.suffixes}
+)
+"""By the suffix of a file whose content is the body."""
+LANGUAGE_OF_ENTRY: Final[Mapping[str, str]] = MappingProxyType(
+    {suffix: row.name for row in LANGUAGES.values() for suffix in row.folder_suffixes}
+)
+"""By the suffix of the entry file of a folder."""

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from handlers.errors import InvalidHandlerError
 from handlers.hosts import parse_pattern
-from handlers.languages import FOLDER_LANGUAGES, LANGUAGES, Language
+from handlers.languages import LANGUAGES, Language
 from handlers.model import (
     DEFAULT_MEMORY_MB,
     DEFAULT_TIMEOUT_S,
@@ -29,6 +29,7 @@ from handlers.model import (
     Handler,
 )
 from handlers.packages import Lock, parse_lock
+from vocabulary.names import is_type
 
 MIN_TIMEOUT_S: Final = 0.05
 MAX_TIMEOUT_S: Final = 3600.0
@@ -56,7 +57,6 @@ OPTIONS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
 _ONLY_FOR_WORKERS: Final = frozenset({"lease_s"})
 _NOT_FOR_WORKERS: Final = frozenset({"keep_processes"})
 
-_TYPE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,126}")
 _EID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 # The loader and the programs that set up a sandbox read these before the tenant's code is confined.
@@ -115,7 +115,7 @@ def _folder(entry: object, tree: object, language: Language) -> dict[str, str]:
         return {}
     if not isinstance(tree, str) or not _TREE.fullmatch(tree):
         raise InvalidHandlerError("tree", "must be the digest of a folder that was sent before: 64 hex digits")
-    if language.name not in FOLDER_LANGUAGES:
+    if not language.folder_suffixes:
         raise InvalidHandlerError("tree", f"has no meaning for {language.name}, whose handlers are one text")
     if not isinstance(entry, str) or not entry:
         raise InvalidHandlerError("entry", "must be the name of a file in the folder, such as main.py")
@@ -154,7 +154,7 @@ def _body(value: object, language: Language) -> str:
         raise InvalidHandlerError("body", "is empty; send the code of the handler (a URL when lang is http)")
     if language.name == "http":
         return _url(body.strip())
-    if language.name == "wasm":
+    if language.is_binary:
         return _module(body)
     return body
 
@@ -194,7 +194,7 @@ def _hook(data: Mapping[str, Any], name: str, language: Language) -> str:
     value = data.get(name, "")
     if value in ("", None):
         return ""
-    if not language.hooks or language.name == "wasm":
+    if not language.hooks:
         raise InvalidHandlerError(name, f"is not available for {language.name}; leave it out")
     return _text(name, value, MAX_HOOK_BYTES)
 
@@ -298,7 +298,7 @@ def _hosts(value: object, language: Language, *, network: bool) -> tuple[str, ..
         raise InvalidHandlerError("hosts", 'must be a list of hosts, such as ["api.example.org", "*.example.org:8443"]')
     if not value:
         return ()
-    if not language.in_context or language.name == "wasm":
+    if not language.in_context or not language.connects:
         raise InvalidHandlerError("hosts", f"has no meaning for {language.name}; leave it out")
     if network:
         raise InvalidHandlerError("hosts", "is for handlers without network: leave network or hosts out")
@@ -319,7 +319,7 @@ def _returns(value: object, language: Language) -> str:
 
 
 def _type(name: str, value: object) -> str:
-    if not isinstance(value, str) or (value and not _TYPE.fullmatch(value)):
+    if not isinstance(value, str) or (value and not is_type(value)):
         raise InvalidHandlerError(name, "must be a type of the tenant: letters, digits and _ . : -, or empty")
     return value
 

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-MIB: Final = 1 << 20
+from vocabulary.sizes import MIB
+
 GIB: Final = 1 << 30
 
 

@@ -12,16 +12,15 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Final
 
-_MB: Final = 1 << 20
+from vocabulary.sizes import MIB
 
 
 @dataclass(frozen=True, slots=True)
 class FlowLimits:
-    tenant_bytes: int = 24 * _MB
-    total_bytes: int = 64 * _MB
-    small_bytes: int = 1 * _MB
+    tenant_bytes: int = 24 * MIB
+    total_bytes: int = 64 * MIB
+    small_bytes: int = 1 * MIB
     """What a tenant may hold however much the others do."""
 
 

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from handlers.model import Handler
 from runner.launch import Limits
-
-_MB: Final = 1 << 20
+from vocabulary.sizes import MIB
 
 NO_PACKAGES: Final = (
     "Handlers have the standard library of their language and no packages, whatever is installed on this machine: "
@@ -27,20 +26,20 @@ class ContextLimits:
     """What the operator allows; the handler's own timeout and memory come on top of it."""
 
     log_bytes: int = 16 * 1024  # the end of a job's log that is kept
-    output_bytes: int = 64 * _MB  # past this much raw output the job is ended
-    result_bytes: int = 16 * _MB
+    output_bytes: int = 64 * MIB  # past this much raw output the job is ended
+    result_bytes: int = 16 * MIB
     new_jobs: int = 1000  # per job
-    new_job_bytes: int = 1 * _MB  # each; also what a job carries on to its next round
-    new_jobs_bytes: int = 16 * _MB  # together
-    compiled_bytes: int = 64 * _MB  # machine code of one wasm module
+    new_job_bytes: int = 1 * MIB  # each; also what a job carries on to its next round
+    new_jobs_bytes: int = 16 * MIB  # together
+    compiled_bytes: int = 64 * MIB  # machine code of one wasm module
     start_timeout_s: float = 20.0
     check_timeout_s: float = 20.0
     message_s: float = 10.0  # for the whole of one message of a context, once it has begun
     kill_grace_s: float = 1.0  # between asking a job to stop and ending its process tree
     processes: int = 64
     open_files: int = 256
-    file_bytes: int = 64 * _MB
-    scratch_bytes: int = 64 * _MB
+    file_bytes: int = 64 * MIB
+    scratch_bytes: int = 64 * MIB
     cpu_s: int = 7200 * (os.cpu_count() or 1)  # of one process: more than any context lives, on all cores
 
     @property
@@ -51,13 +50,13 @@ class ContextLimits:
 
     def for_launch(self, memory_mb: int, reserved_mb: int = 0) -> Limits:
         return Limits(
-            memory_bytes=memory_mb * _MB,
+            memory_bytes=memory_mb * MIB,
             processes=self.processes,
             open_files=self.open_files,
             file_bytes=self.file_bytes,
             scratch_bytes=self.scratch_bytes,
             cpu_s=self.cpu_s,
-            reserved_bytes=reserved_mb * _MB,
+            reserved_bytes=reserved_mb * MIB,
         )
 
     def for_child(self, handler: Handler) -> dict[str, Any]:

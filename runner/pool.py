@@ -20,8 +20,8 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 from handlers.model import Handler
 from runner.idle_meter import IdleMeter
 from runner.memory_shares import MemoryShares
+from vocabulary.sizes import MIB
 
-_MB: Final = 1 << 20
 _WORTH_A_CHARGE_S: Final = 0.001
 _SPARE_SEATS: Final = 1 / 32
 _PRESSED_S: Final = 1.0
@@ -56,7 +56,7 @@ class ContextKey(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
     max_contexts: int = 64
-    max_memory_bytes: int = 2048 * _MB
+    max_memory_bytes: int = 2048 * MIB
     max_jobs: int = 100_000  # a context is recycled after so many jobs,
     max_age_s: float = 3600.0  # so many seconds,
     max_slots: int = 64  # or so many handlers that share it

@@ -50,8 +50,8 @@ from runner.targets import Network, Targets
 from runner.trees import NoTreeSource, TreeSource
 from runner.warm_types import WarmTypes
 from vocabulary.names import tenant_of
+from vocabulary.sizes import MIB
 
-_MB: Final = 1 << 20
 _BASE_ENVIRONMENT: Final[dict[str, str]] = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 
 
@@ -268,7 +268,7 @@ class Runner:
             await self._pool.retire(lambda other: other.is_outdated_by(key))
         attachment = await self._attachment(run.jobtype, run.handler, run.incarnation)
         start = partial(self._start, run.jobtype, run.handler, language, given)
-        async with self._pool.borrow(key, start, self._memory_mb(run.handler) * _MB) as context:
+        async with self._pool.borrow(key, start, self._memory_mb(run.handler) * MIB) as context:
             if not run.may_start():  # to get a context may have taken long
                 return False
             batch = run.without_cancelled(batch, self._launcher.level)
@@ -343,10 +343,10 @@ class Runner:
 
     def _memory_mb(self, handler: Handler) -> int:
         """What its contexts get: as it says, but not more than one tenant may have of the whole."""
-        return min(handler.memory_mb, max(self._pool.max_context_bytes // _MB, 1))
+        return min(handler.memory_mb, max(self._pool.max_context_bytes // MIB, 1))
 
     async def _attachment(self, jobtype: str, handler: Handler, incarnation: int) -> bytes:
-        if handler.lang != "wasm":
+        if not LANGUAGES[handler.lang].is_binary:
             return b""
         key = (tenant_of(jobtype), handler.version, incarnation)
         return await self._modules.get(key, lambda: self._check(jobtype, handler, incarnation))
@@ -356,7 +356,7 @@ class Runner:
         bare = replace(handler, lock=None, hosts=())  # nothing is imported, and nothing called
         start = partial(self._start, jobtype, bare, LANGUAGES[handler.lang])
         key = ContextKey(tenant_of(jobtype), "check", incarnation)
-        async with self._pool.borrow(key, start, self._memory_mb(handler) * _MB, once=True) as context:
+        async with self._pool.borrow(key, start, self._memory_mb(handler) * MIB, once=True) as context:
             try:
                 return await context.check(jobtype, handler)
             except ContextEndedError as err:

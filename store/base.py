@@ -46,6 +46,7 @@ from store.values.consumers import (
     WindowReport,
 )
 from store.values.histogram import Histogram
+from store.values.job_changes import JobChange
 from store.values.jobs import (
     AddReport,
     Archive,
@@ -87,6 +88,7 @@ from store.values.records import (
     DeleteReport,
     Handler,
     HandlerSummary,
+    NewHandler,
     RateDomain,
     RateState,
     Secret,
@@ -129,6 +131,7 @@ __all__ = [
     "IndexEnd",
     "IndexState",
     "Job",
+    "JobChange",
     "JobFilter",
     "JobPage",
     "JobRecord",
@@ -136,6 +139,7 @@ __all__ = [
     "JournalPosition",
     "KeyState",
     "Lease",
+    "NewHandler",
     "NewJob",
     "Outcome",
     "RateDomain",

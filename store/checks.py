@@ -29,8 +29,9 @@ from store.names import (
     checked_tenant_of,
 )
 from store.rate_rules import check_pattern, is_pattern
+from store.values.job_changes import JobChange
 from store.values.jobs import Archive, Creation, Discard, Finish, NewJob, Outcome, Rearm, Release, Retry, Unclaim
-from store.values.records import ApiKey, AuditEvent, Content, RateDomain, Secret, Tenant
+from store.values.records import ApiKey, AuditEvent, Content, NewHandler, RateDomain, Secret, Tenant
 from store.values.scoreboard import MAX_BUCKETS, RESOLUTIONS
 from vocabulary.names import are_job_ids
 from vocabulary.states import FINAL_CODES, Code
@@ -107,16 +108,11 @@ def check_priority(priority: int) -> None:
         raise InvalidValue(f"priority {priority} is not one of {PRIORITIES}")
 
 
-def check_change(data: bytes | None, repeat: str | None, priority: int | None, dt_ms: int | None) -> None:
-    """What is to be changed of a job; None leaves a thing as it is."""
-    if data is not None:
-        check_data(data)
-    if repeat is not None:
-        check_text("repeat", repeat, MAX_OPTIONS_CHARS)
-    if priority is not None:
-        check_priority(priority)
-    if dt_ms is not None:
-        check_time("dt_ms", dt_ms)
+def check_change(change: JobChange) -> None:
+    if change.data is not None:
+        check_data(change.data)
+    if change.dt_ms is not None:
+        check_time("dt_ms", change.dt_ms)
 
 
 def check_new_job(job: NewJob) -> None:
@@ -322,12 +318,13 @@ def check_contents(tenant: str, contents: Sequence[Content]) -> None:
             raise InvalidValue(f"a content of {len(content.data)} bytes, at most {MAX_CONTENT_BYTES}: split it")
 
 
-def check_handler(lang: str, data: bytes, author: str, tree: str) -> None:
-    check_tree(tree)
-    check_label("lang", lang)
-    if len(data) > MAX_HANDLER_BYTES:
-        raise InvalidValue(f"handler of {len(data)} bytes, at most {MAX_HANDLER_BYTES}")
-    check_author(author)
+def check_handler(new: NewHandler) -> None:
+    check_tree(new.tree)
+    check_label("lang", new.lang)
+    if len(new.data) > MAX_HANDLER_BYTES:
+        raise InvalidValue(f"handler of {len(new.data)} bytes, at most {MAX_HANDLER_BYTES}")
+    check_author(new.author)
+    check_time("created_ms", new.created_ms)
 
 
 def check_secret(secret: Secret) -> None:

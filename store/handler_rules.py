@@ -1,7 +1,12 @@
-"""Which of several saves of a handler wins: a rule that all stores share."""
+"""Which of several saves of a handler wins, and how many versions are kept: rules that all stores share."""
+
+from typing import Final
 
 from store.errors import Conflict
 from store.values.records import Handler
+
+VERSIONS_KEPT: Final = 50
+"""Of a jobtype: the newest, and the one in force."""
 
 
 def check_still_wanted(current: Handler | None, after: int, asked_ms: int, *, exactly: bool) -> None:

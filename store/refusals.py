@@ -2,6 +2,7 @@
 
 from store.errors import Conflict
 from store.values.consumers import ConsumerRecord
+from store.values.job_changes import JobChange
 from store.values.jobs import NewJob
 
 
@@ -45,6 +46,16 @@ def check_cancel(job_id: str, *, is_running: bool, has_ended: bool) -> None:
         raise Conflict(f"job {job_id} is running: cancel it, or wait until it has ended")
     if has_ended:
         raise Conflict(f"job {job_id} has ended: there is nothing to cancel")
+
+
+def check_update(job_id: str, change: JobChange, delivery: int | None, *, has_ended: bool) -> None:
+    """Whether a job can be changed so. delivery: the token of its current one, if it is running. Raises Conflict."""
+    if has_ended:
+        raise Conflict(f"job {job_id} is archived: it cannot be changed, only replayed")
+    if change.token is not None and change.token != delivery:
+        raise Conflict(f"job {job_id}: token {change.token} is not that of its current delivery")
+    if delivery is not None and (change.at_rest or change.dt_ms is not None):
+        raise Conflict(f"job {job_id} is running: it cannot be changed now")
 
 
 def check_move(

@@ -23,6 +23,7 @@ from bench.tools.connection import Connection, connect, message
 from bench.tools.cpu import cpu_seconds, spent
 from bench.tools.daemon import NO_OP, PAYLOAD, Service, serve
 from bench.tools.report import Report, parse_arguments, quantile
+from store.base import NewHandler
 from store.url import open_store
 
 TENANTS: Final = 1000
@@ -75,7 +76,7 @@ async def put_handlers(path: Path, tenants: Sequence[str] | dict[str, str], type
         for tenant in tenants:
             await asyncio.gather(
                 *(
-                    store.set_handler(tenant, f"{tenant}-n{number}", lang="python", data=document, now_ms=0)
+                    store.set_handler(tenant, NewHandler(f"{tenant}-n{number}", "python", document, 0))
                     for number in range(types)
                 )
             )

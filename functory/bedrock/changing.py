@@ -15,6 +15,7 @@ from functory.execution.outcomes import next_round_ms
 from functory.operations import job_changes, workers
 from functory.operations.jobs import cancel_job as cancel
 from functory.web.api.submission import parse_time_ms
+from functory.wire.base import MAX_DELAY_S
 from functory.workers.values import INVALID, OWNER, Answer, Delivery, Report, Verdict
 from store.base import Code, JobRecord, JobState
 from store.refusals import check_move
@@ -75,7 +76,7 @@ async def retry_job(call: Call) -> bytes:
     record = await call.job()
     data, name = call.parameters.data(), _another_name(call, record)
     now_ms = call.service.now_ms()
-    next_run, delay_s = call.parameters.text("nextRun", 40), call.parameters.number("delay", 0, 3_155_760_000)
+    next_run, delay_s = call.parameters.text("nextRun", 40), call.parameters.number("delay", 0, MAX_DELAY_S)
     due_ms = parse_time_ms(next_run, "nextRun") if next_run else now_ms + 1000 * (delay_s or 0)
     if not is_running(record):
         call.who.require("manage")

@@ -1,9 +1,8 @@
 """Limits of the listener. Values only."""
 
 from dataclasses import dataclass
-from typing import Final
 
-MIB: Final = 1 << 20
+from vocabulary.sizes import MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

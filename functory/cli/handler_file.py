@@ -3,21 +3,13 @@
 import asyncio
 import base64
 from pathlib import Path
-from typing import Final
 
 import aiofiles
 
 from functory.errors import InvalidInput
+from handlers.languages import LANGUAGE_OF_FILE, LANGUAGES
 from handlers.model import Handler
 from handlers.validation import parse_handler
-
-LANGUAGE_OF_SUFFIX: Final = {
-    ".py": "python",
-    ".js": "node",
-    ".sh": "sh",
-    ".php": "php",
-    ".wasm": "wasm",
-}
 
 
 async def read_handler(file: Path, lang: str | None, **fields: object) -> Handler:
@@ -33,18 +25,19 @@ async def read_body(source: str, lang: str | None) -> tuple[str, str]:
     path = Path(source)
     if await asyncio.to_thread(path.is_dir):
         raise InvalidInput(f"{source} is a folder: `functory test` runs it here, `functory deploy` registers it")
-    lang = lang or LANGUAGE_OF_SUFFIX.get(path.suffix)
+    lang = lang or LANGUAGE_OF_FILE.get(path.suffix)
     if lang is None and path.suffix == ".mjs":
         raise InvalidInput(
             f"{source}: A node handler in one file is the body of a function, and no module; for import and export make"
             " a folder with main.mjs (`functory init --lang node`)"
         )
     if lang is None:
-        known = ", ".join(LANGUAGE_OF_SUFFIX)
+        known = ", ".join(LANGUAGE_OF_FILE)
         raise InvalidInput(f"{source}: Unknown extension; use --lang (known: {known})")
     async with aiofiles.open(source, "rb") as opened:
         content = await opened.read()
-    return lang, base64.b64encode(content).decode() if lang == "wasm" else _text(content, source)
+    is_binary = lang in LANGUAGES and LANGUAGES[lang].is_binary
+    return lang, base64.b64encode(content).decode() if is_binary else _text(content, source)
 
 
 async def read_text(file: Path) -> str:

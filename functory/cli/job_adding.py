@@ -48,7 +48,7 @@ async def add_jobs(client: Client, arguments: argparse.Namespace) -> int:
     if not arguments.wait:
         return _print_ids(arguments, ids)
     try:
-        return await show_ended(client, ids, arguments)
+        return await show_ended(client, ids, arguments, may_be_gone=True)
     except BaseException:  # they were added
         _print_ids(arguments, ids)
         raise

@@ -31,10 +31,10 @@ def show_children(arguments: argparse.Namespace, page: Page) -> int:
     return status
 
 
-def results_table(jobs: Mapping[str, Job | None]) -> str:
-    """Jobs that were waited for, each with the beginning of its result. None: it has ended, and is not kept."""
+def results_table(jobs: Mapping[str, Job | None], gone: str) -> str:
+    """Jobs that were waited for, each with the beginning of its result. gone: the state of those that are None."""
     rows = [
-        (job_id, "ended, not kept", "-", "-", "-", "")
+        (job_id, gone, "-", "-", "-", "")
         if job is None
         else (job_id, job.state, job.code or "-", job.exitcode or "-", job.attempts, _result(job))
         for job_id, job in jobs.items()

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from itertools import islice
 from math import inf
 from typing import Final, TypeVar
 
@@ -12,27 +13,29 @@ from functory.cli.job_views import results_table, show_progress
 from functory.cli.progress import Progress
 from functory.cli.remote import print_json
 from functory.client import Client, ClientError
+from functory.client.jobs import MOST_AT_ONCE
 from functory.errors import NotReadyYet
 from functory.wire.jobs import Job
 
 _LOOK_S: Final = 5.0
 _LOOK_WHILE_IT_RUNS_S: Final = 0.5
 """How long to wait for a job before saying why it has not ended."""
-_AT_ONCE: Final = 50
-"""Jobs that are waited for side by side: one that is not kept is heard of only by who waits when it ends."""
 _GONE: Final = 404
 _TOO_MANY: Final = 429
 _T = TypeVar("_T")
 
 
-async def show_ended(client: Client, ids: Sequence[str], arguments: argparse.Namespace) -> int:
-    """Wait for jobs that were just added, and show them. Those that ended unseen and are not kept are named, and say
-    nothing against the others: nobody was to look at them again."""
+async def show_ended(
+    client: Client, ids: Sequence[str], arguments: argparse.Namespace, *, may_be_gone: bool = False
+) -> int:
+    """Wait for jobs, and show them. may_be_gone: they were just added, so those that are not there have ended unseen
+    and are not kept. That says nothing against the others: nobody was to look at them again."""
     jobs = await _Waiting(client, ids, arguments.timeout_s).all()
-    gone = {"state": "ended, not kept"}
-    answer = [{"id": job_id, **gone} if job is None else job for job_id, job in jobs.items()]
-    print_json(answer) if arguments.json else print(results_table(jobs))
-    return 0 if all(job is None or (job.state == "archived" and job.code == "ok") for job in jobs.values()) else 1
+    gone = "ended, not kept" if may_be_gone else "not there"
+    answer = [{"id": job_id, "state": gone} if job is None else job for job_id, job in jobs.items()]
+    print_json(answer) if arguments.json else print(results_table(jobs, gone))
+    are_ok = (may_be_gone if job is None else job.state == "archived" and job.code == "ok" for job in jobs.values())
+    return 0 if all(are_ok) else 1
 
 
 async def until_ended(client: Client, job_id: str, timeout_s: float | None) -> Job:
@@ -53,21 +56,37 @@ class _Waiting:
 
     async def all(self) -> dict[str, Job | None]:
         """None for a job that is gone."""
-        waiting, jobs = iter(list(self._left)), dict[str, Job | None].fromkeys(self._left)
-
-        async def wait() -> None:
-            for job_id in waiting:
-                try:
-                    jobs[job_id] = await self.for_one(job_id)
-                except ClientError as error:
-                    if error.status != _GONE:
-                        raise
-                del self._left[job_id]
-                self._progress.at(len(jobs) - len(self._left))
-
+        jobs = dict[str, Job | None].fromkeys(self._left)
+        look_s = _LOOK_S
         with self._progress:
-            await asyncio.gather(*(wait() for _ in range(min(_AT_ONCE, len(jobs)))))
+            while self._left:
+                left_s = self._deadline_s - _now_s()
+                some = list(islice(self._left, MOST_AT_ONCE))
+                wait_s = min(look_s, max(left_s, 0.0))
+                answer = await self._patiently(partial(self._client.get_jobs, some, wait_s=wait_s))
+                jobs.update({job.id: await self._whole(job) for job in answer.jobs})
+                over = [*answer.gone, *(job.id for job in answer.jobs if left_s <= 0 or job.state == "archived")]
+                for job_id in over:
+                    del self._left[job_id]
+                self._progress.at(len(jobs) - len(self._left))
+                first = next((job for job in answer.jobs if job.id in self._left), None)
+                if first is not None:
+                    look_s = await self._tell(first)
+                elif left_s <= 0 and not over:  # whether they are there cannot be told yet: this says why
+                    jobs[some[0]] = await self._client.get_job(some[0])
+                    del self._left[some[0]]
         return jobs
+
+    async def _whole(self, job: Job) -> Job:
+        """With what was too large to come with others."""
+        if job.payload is not None or job.state != "archived":
+            return job
+        try:
+            return await self._patiently(partial(self._client.get_job, job.id))
+        except ClientError as error:
+            if error.status != _GONE:
+                raise
+            return job
 
     async def for_one(self, job_id: str) -> Job:
         look_s = _LOOK_S
@@ -76,21 +95,21 @@ class _Waiting:
             is_late = _now_s() >= self._deadline_s
             if job.state == "archived":
                 return job
-            if job_id == next(iter(self._left)):
-                look_s = _LOOK_S if job.progress is None else _LOOK_WHILE_IT_RUNS_S
-                await self._tell(job)
+            look_s = await self._tell(job)
             if is_late:
                 return job
 
     async def _look(self, job_id: str, look_s: float) -> Job:
         return await self._client.get_job(job_id, wait_s=min(look_s, max(self._deadline_s - _now_s(), 0.0)))
 
-    async def _tell(self, job: Job) -> None:
+    async def _tell(self, job: Job) -> float:
+        """Says what keeps it. Returns how long to wait until the next look."""
         why = await self._patiently(partial(self._client.why, job.id))
         text = reason(why) if job.progress is None else show_progress(job.progress)
         if text != self._told and why.state != "archived":
             self._told = text
             self._progress.say(f"Waiting for {job.id}: {text}")
+        return _LOOK_S if job.progress is None else _LOOK_WHILE_IT_RUNS_S
 
     async def _patiently(self, ask: Callable[[], Awaitable[_T]]) -> _T:
         """As long as there is time: many ask at once, and a daemon that did not accept a job may not know it yet."""

@@ -39,8 +39,8 @@ def add_commands(commands: Commands) -> None:
     logs.add_argument("id")
     logs.add_argument("-f", "--follow", action="store_true", help="as it is printed; exits 1 unless the job ends ok")
     add_remote(logs, run_logs, json=False)
-    wait = actions.add_parser("wait", help="wait until a job has ended, and show it; exits 1 unless it ended ok")
-    wait.add_argument("id")
+    wait = actions.add_parser("wait", help="wait until jobs have ended, and show them; exits 1 unless all ended ok")
+    wait.add_argument("ids", nargs="+", metavar="id")
     _add_timeout(wait)
     add_remote(wait, run_wait)
     retry = actions.add_parser("retry", help="run an ended job again, or a deferred one now")
@@ -165,9 +165,11 @@ async def run_children(client: "Client", arguments: argparse.Namespace) -> int:
 
 async def run_wait(client: "Client", arguments: argparse.Namespace) -> int:
     from functory.cli.job_views import show_job  # noqa: PLC0415 (not for the parser)
-    from functory.cli.job_waiting import until_ended  # noqa: PLC0415
+    from functory.cli.job_waiting import show_ended, until_ended  # noqa: PLC0415
 
-    job = await until_ended(client, arguments.id, arguments.timeout_s)
+    if len(arguments.ids) > 1:
+        return await show_ended(client, arguments.ids, arguments)
+    job = await until_ended(client, arguments.ids[0], arguments.timeout_s)
     show_job(job, as_json=arguments.json)
     return 0 if job.code == "ok" and job.state == "archived" else 1
 

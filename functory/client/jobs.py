@@ -18,7 +18,7 @@ from functory.wire import admin, jobs, secrets
 from functory.wire.payloads import encode
 from functory.wire.scoreboard import BucketList, FailureList, Scoreboard
 
-_MOST_AT_ONCE: Final = 1000
+MOST_AT_ONCE: Final = 1000
 _LOOK_S: Final = 30.0
 """Of jobs that are waited for together: so many, and so long in one request."""
 
@@ -55,23 +55,28 @@ class JobCalls(Transport):
         """With `wait_s`, returns as soon as the job has ended, or when the time is up."""
         return await self._call("GET", self._path("job", job_id), jobs.Job, query={"wait_s": wait_s} if wait_s else {})
 
+    async def get_jobs(self, job_ids: Sequence[str], *, wait_s: float = 0.0) -> jobs.EndedJobs:
+        """Up to 1,000 jobs, once all of them have ended or when the time is up. An answer has 256 KiB at most: ask
+        again for those that are left. A job with more than this comes without payload, result and log."""
+        body = {"ids": list(job_ids), "wait_s": wait_s}
+        return await self._call("POST", self._path("jobs", "wait"), jobs.EndedJobs, body=body)
+
     async def wait_for_jobs(
         self, job_ids: Sequence[str], *, timeout_s: float | None = None
     ) -> dict[str, jobs.Job | None]:
-        """All of them, once they have ended, or as they are when the time is up; None for one that is not there. What
-        has more than 256 KiB of payload, result and log comes without these: see `get_result`."""
+        """All of them, once they have ended, or as they are when the time is up; None for one that is not there."""
         now_s = asyncio.get_running_loop().time
         deadline_s = inf if timeout_s is None else now_s() + timeout_s
         found: dict[str, jobs.Job | None] = dict.fromkeys(job_ids)
         open_ids = list(found)
         while open_ids:
             left_s = deadline_s - now_s()
-            body = {"ids": open_ids[:_MOST_AT_ONCE], "wait_s": min(max(left_s, 0.0), _LOOK_S)}
-            answer = await self._call("POST", self._path("jobs", "wait"), jobs.EndedJobs, body=body)
+            answer = await self.get_jobs(open_ids[:MOST_AT_ONCE], wait_s=min(max(left_s, 0.0), _LOOK_S))
             found.update({job.id: job for job in answer.jobs})
             over = {*answer.gone, *(job.id for job in answer.jobs if left_s <= 0 or job.state == "archived")}
-            if left_s <= 0 and not over:
-                break
+            if left_s <= 0 and not over:  # whether they are there cannot be told yet: this raises the reason
+                found[open_ids[0]] = await self.get_job(open_ids[0])
+                over.add(open_ids[0])
             open_ids = [job_id for job_id in open_ids if job_id not in over]
         return found
 

@@ -169,7 +169,8 @@ class Upkeep:
         if keeps_for_ever(self._settings):
             for tenant in await nearly_full(self._store):
                 await self._expire(now_ms, None, 0, tenant)
-        while await self._store.expire_records(now_ms=now_ms, audit_before_ms=now_ms - _AUDIT_KEPT_MS) >= _STEP:
+        audit_ms = now_ms - _AUDIT_KEPT_MS
+        while await self._store.expire_records(now_ms=now_ms, audit_before_ms=audit_ms, limit=_STEP) >= _STEP:
             self._progress.beat("purge")
 
     async def _expire(self, now_ms: int, failed_ms: int | None, waiting_ms: int, tenant: str | None = None) -> None:

@@ -7,7 +7,8 @@ The first two are refused with a reason; the third only makes a tenant wait, and
 from dataclasses import dataclass
 from typing import Final
 
-_MB: Final = 1 << 20
+from vocabulary.sizes import MIB
+
 _GB: Final = 1 << 30
 _HOUR_S: Final = 3600.0
 _PIECE_BYTES: Final = 4096
@@ -24,8 +25,8 @@ class EgressLimits:
     connections_per_s: float = 200.0  # of a tenant
     hourly_bytes: int = 64 * _GB
     tenant_hourly_bytes: int = 16 * _GB
-    bytes_per_s: float = 128.0 * _MB
-    tenant_bytes_per_s: float = 64.0 * _MB
+    bytes_per_s: float = 128.0 * MIB
+    tenant_bytes_per_s: float = 64.0 * MIB
     head_s: float = 10.0  # for the head of a request, and for TLS's ClientHello from its first byte
     connect_s: float = 10.0
     idle_s: float = 120.0  # without a byte in either direction

@@ -21,6 +21,7 @@ from urllib.parse import parse_qsl
 from functory.errors import InvalidInput
 from functory.execution.afterwards import MOST_LINKS, options_of
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions, fit_journal, new_job
+from functory.wire.base import MAX_DELAY_S
 from store.base import Archive, Code, Creation, Discard, Finish, Job, NewJob, Release
 from store.checks import check_names, check_new_job
 from store.errors import InvalidValue
@@ -30,11 +31,11 @@ from vocabulary.new_job import NewJob as WantedJob
 
 _OPTIONS: Final = ("delay_s", "priority", "domain", "key", "unique", "child", "sibling")
 _NAMES: Final = ("domain", "key", "unique")
-_MAX_DELAY_S: Final = 3_155_760_000
 _PIECE_LINES: Final = 1000
 _PIECE_BYTES: Final = 8 << 20
 _T = TypeVar("_T")
-_PROBE: Final = NewJob("0", "a-b", b"", 0, 0)
+PROBE: Final = NewJob("0", "a-b", b"", 0, 0)
+"""A job with which options are checked before there is one."""
 
 
 class Wish(NamedTuple):
@@ -59,7 +60,7 @@ def wishes_of(job: Job, wanted: Sequence[WantedJob], now_ms: int) -> list[Wish]:
         for one in wanted
     ]
     named = [it for it in wishes if it.unique]
-    _check(check_names, [_PROBE._replace(jobtype=it.jobtype, unique=it.unique, parent=it.parent) for it in named])
+    _check(check_names, [PROBE._replace(jobtype=it.jobtype, unique=it.unique, parent=it.parent) for it in named])
     return wishes
 
 
@@ -131,7 +132,7 @@ def _read(job: Job, jobtype: str, wanted: WantedJob, now_ms: int) -> Wish:
         key=said.get("key", ""),
     )
     unique = said.get("unique", "")
-    probe = _PROBE._replace(dt_ms=options.dt_ms or 0, domain=options.domain, key=options.key)
+    probe = PROBE._replace(dt_ms=options.dt_ms or 0, domain=options.domain, key=options.key)
     _check(check_new_job, probe._replace(unique=unique, parent=parent))
     keeps = frozenset({"repeat"} if "priority" in said else {"repeat", "priority"})
     return Wish(jobtype, wanted.payload, options, unique, parent, keeps if unique else frozenset())
@@ -178,8 +179,8 @@ def _number(said: dict[str, str], name: str) -> float | None:
         value = float(said[name])
     except ValueError:
         value = math.nan
-    if not 0 <= value <= _MAX_DELAY_S:
-        raise _wrong(name, f"must be a number of seconds from 0 to {_MAX_DELAY_S}, not {said[name]!r:.40}")
+    if not 0 <= value <= MAX_DELAY_S:
+        raise _wrong(name, f"must be a number of seconds from 0 to {MAX_DELAY_S}, not {said[name]!r:.40}")
     return value
 
 

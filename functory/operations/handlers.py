@@ -20,7 +20,7 @@ from handlers.validation import parse_handler
 from runner.outcome import Stopped
 from runner.packages.source import Tell, nobody
 from store.base import Handler as StoredHandler
-from store.base import HandlerSummary
+from store.base import HandlerSummary, NewHandler
 from store.errors import Conflict
 from vocabulary.names import WORKER, jobtype_of
 
@@ -64,12 +64,7 @@ async def put_handler(
         await service.admission.take_bytes(who.tenant, who.limits, len(document))
     stored = await service.store.set_handler(
         who.tenant,
-        jobtype,
-        lang=handler.lang,
-        data=document,
-        now_ms=asked_ms,
-        author=who.key_id,
-        tree=handler.tree,
+        NewHandler(jobtype, handler.lang, document, asked_ms, who.key_id, handler.tree),
         after=made_from if made_from is not None else before.version if before is not None else 0,
         exactly=made_from is not None,
     )

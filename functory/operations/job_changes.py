@@ -15,7 +15,7 @@ from functory.operations.audit import audit
 from functory.operations.jobs import get_job, when_stored
 from functory.operations.principal import Principal
 from functory.operations.service import Service
-from store.base import Job, JobRecord, JobState
+from store.base import Job, JobChange, JobRecord, JobState
 from store.errors import Conflict, NotFound
 from vocabulary.names import jobtype_of
 
@@ -27,7 +27,8 @@ async def update_job(service: Service, who: Principal, job_id: str, payload: byt
     """Replace the payload of a job that has not started. Raises Missing, Conflict, LimitExceeded, QuotaExceeded."""
 
     async def change() -> None:
-        await service.store.update_job(who.tenant, job_id, now_ms=service.now_ms(), data=payload, at_rest=True)
+        changes = JobChange(data=payload, at_rest=True)
+        await service.store.update_job(who.tenant, job_id, changes, now_ms=service.now_ms())
 
     await admit_payload(service, who, job_id, payload)
     await when_stored(service, who.tenant, job_id, change)
@@ -61,7 +62,8 @@ async def retry_job(
         await service.admission.take_type(who.tenant, who.limits, jobtype)
         await service.store.move_job(who.tenant, job_id, jobtype, dt_ms=due_ms, now_ms=now_ms, data=payload)
     elif state is JobState.DEFERRED:
-        await service.store.update_job(who.tenant, job_id, now_ms=now_ms, dt_ms=due_ms, data=payload, at_rest=True)
+        changes = JobChange(data=payload, dt_ms=due_ms, at_rest=True)
+        await service.store.update_job(who.tenant, job_id, changes, now_ms=now_ms)
     elif state is not JobState.ARCHIVED:
         raise Conflict(f"job {job_id} is {state}: {_CAN_BE_RETRIED}")
     else:

@@ -17,7 +17,8 @@ from vocabulary.states import FAILED_CODES
 
 AGES: Final = {"1h": HOUR_MS, "1d": DAY_MS, "7d": 7 * DAY_MS, "any": 0}
 _RUN_KEPT_MS: Final = 7 * DAY_MS
-_EXAMPLES: Final = 10
+EXAMPLES: Final = 10
+"""Jobs that are shown of many."""
 
 
 class ReplayChoice(msgspec.Struct, frozen=True):
@@ -82,7 +83,7 @@ async def watch_run(service: Service, tenant: str, name: str) -> ReplayProgress:
     ended = [job_id for job_id, state in states.items() if state is JobState.ARCHIVED]
     codes = await service.store.get_codes(tenant, ended)
     bad = [job_id for job_id, code in codes.items() if code in FAILED_CODES]
-    read = [await service.store.get_job(tenant, it, now_ms=service.now_ms(), max_bytes=0) for it in bad[:_EXAMPLES]]
+    read = [await service.store.get_job(tenant, it, now_ms=service.now_ms(), max_bytes=0) for it in bad[:EXAMPLES]]
     examples = [record for record in read if record is not None]
     return ReplayProgress(run, counts, len(run.ids) - len(states), len(bad), examples)
 

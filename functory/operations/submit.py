@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from functory.errors import InvalidInput, NotReadyYet
+from functory.execution.wishes import PROBE
 from functory.intake.job_options import PLAIN, JobOptions, fit_journal, new_job
 from functory.operations.consumers import refuse_repeat
 from functory.operations.idempotency import Fingerprint, bind_key, freed_if_refused, note_added, were_added
@@ -37,7 +38,6 @@ _ADDED_AT_ONCE: Final = 1000
 """Jobs under an idempotency key that are built and added in one step: the event loop waits meanwhile."""
 _CREATED_AT_ONCE: Final = 20
 """Jobs that are created without a turn: they take a millisecond."""
-_PROBE: Final = NewJob("0", "a-b", b"", 0, 0)
 
 
 class Submission(NamedTuple):
@@ -172,7 +172,7 @@ async def until_stored(service: Service, tenant: str, ids: list[str]) -> None:
 def check_options(options: JobOptions) -> None:
     """Raises the store's InvalidValue. What passes here is never refused later, when the journal is read."""
     dt_ms = options.dt_ms or 0
-    check_new_job(_PROBE._replace(**{**options._asdict(), "dt_ms": dt_ms}))
+    check_new_job(PROBE._replace(**{**options._asdict(), "dt_ms": dt_ms}))
 
 
 def check_submissions(service: Service, jobtype: str, jobs: Sequence[Submission]) -> None:
@@ -215,7 +215,7 @@ def find_invalid(jobs: Iterable[Submission]) -> tuple[int, InvalidValue] | None:
 
 
 def _check_links(job: Submission) -> None:
-    check_new_job(_PROBE._replace(unique=job.unique, parent=job.parent, repeat=job.options.repeat))
+    check_new_job(PROBE._replace(unique=job.unique, parent=job.parent, repeat=job.options.repeat))
 
 
 def check_option_sets(count: int) -> None:

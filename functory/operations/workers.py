@@ -23,6 +23,7 @@ from functory.wire.untyped_json import decode_untyped
 from functory.workers.presence import Seen
 from functory.workers.values import INVALID, Answer, Delivery, Order, Report, Taken, Verdict
 from runner.outcome import is_status
+from store.base import JobChange
 from store.errors import StoreUnavailable
 from vocabulary.names import jobtype_of
 
@@ -180,7 +181,8 @@ async def update_payload(service: Service, who: Principal, delivery: Delivery, p
     """Change the payload of a job that a worker holds: others see it, and the next attempt gets it. Raises Conflict if
     that delivery is over, Missing, LimitExceeded, QuotaExceeded."""
     await admit_payload(service, who, delivery.id, payload)
-    await service.store.update_job(who.tenant, delivery.id, now_ms=service.now_ms(), token=delivery.token, data=payload)
+    change = JobChange(data=payload, token=delivery.token)
+    await service.store.update_job(who.tenant, delivery.id, change, now_ms=service.now_ms())
 
 
 async def move(

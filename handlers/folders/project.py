@@ -1,27 +1,16 @@
 """The fields of a handler that is a folder: what `functory.toml` says, and the entry file."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from handlers.errors import InvalidHandlerError
 from handlers.folders.names import FIELD, clean_name, refuse
-from handlers.languages import LANGUAGES
+from handlers.languages import LANGUAGE_OF_ENTRY, LANGUAGES
 from handlers.toml_text import parse_toml
 
 PROJECT_FILE: Final = "functory.toml"
 MAX_PROJECT_BYTES: Final = 64 * 1024
-LANGUAGE_OF_SUFFIX: Final[Mapping[str, str]] = {
-    ".py": "python",
-    ".mjs": "node",
-    ".js": "node",
-    ".cjs": "node",
-    ".ts": "node",
-    ".mts": "node",
-    ".cts": "node",
-    ".sh": "sh",
-    ".php": "php",
-}
 _ELSEWHERE: Final = {"body": "the entry file is the body", "tree": "the files of the folder make it"}
 
 
@@ -47,14 +36,14 @@ def complete_project(fields: dict[str, Any], names: Collection[str]) -> dict[str
     elif entry not in names:
         raise refuse(entry, f"is named as entry in {PROJECT_FILE}, and is not in the folder")
     if lang is None:
-        lang = LANGUAGE_OF_SUFFIX.get(PurePosixPath(entry).suffix)
+        lang = LANGUAGE_OF_ENTRY.get(PurePosixPath(entry).suffix)
         if lang is None:
             raise InvalidHandlerError("lang", f"is not known by the suffix of {entry}: say it in {PROJECT_FILE}")
     return {**fields, "lang": lang, "entry": entry}
 
 
 def _find_entry(lang: object, names: Collection[str]) -> str:
-    candidates = [f"main{suffix}" for suffix, its in LANGUAGE_OF_SUFFIX.items() if lang in (None, its)]
+    candidates = [f"main{suffix}" for suffix, its in LANGUAGE_OF_ENTRY.items() if lang in (None, its)]
     found = [name for name in candidates if name in names]
     if len(found) == 1:
         return found[0]
@@ -62,7 +51,7 @@ def _find_entry(lang: object, names: Collection[str]) -> str:
         raise InvalidHandlerError(
             "entry", f"may be one of {', '.join(found)}: say which in {PROJECT_FILE}, with entry = {found[0]!r}"
         )
-    if isinstance(lang, str) and lang in LANGUAGES and lang not in LANGUAGE_OF_SUFFIX.values():
+    if isinstance(lang, str) and lang in LANGUAGES and not LANGUAGES[lang].folder_suffixes:
         raise InvalidHandlerError("lang", f"{lang} handlers are one text and no folder")
     raise InvalidHandlerError(
         FIELD, f"have no entry file: none of {', '.join(candidates)} is at the top, and {PROJECT_FILE} names none"

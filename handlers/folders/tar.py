@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from handlers.errors import InvalidHandlerError
-from handlers.folders.limits import MB, PIECE_BYTES, RATIO, FolderLimits
+from handlers.folders.limits import PIECE_BYTES, RATIO, FolderLimits
 from handlers.folders.member import Member
 from handlers.folders.names import FIELD, refuse
+from vocabulary.sizes import MIB
 
 _BLOCK: Final = 512
 _GZIP: Final = b"\x1f\x8b"
@@ -125,7 +126,7 @@ class _Stream:
     def __init__(self, packed: bytes, limits: FolderLimits) -> None:
         self._packed = memoryview(packed)
         self._unpack = zlib.decompressobj(zlib.MAX_WBITS | 16) if packed[:2] == _GZIP else None
-        self._most = min(limits.unpacked_bytes + 3 * _BLOCK * limits.files + MB, max(MB, RATIO * len(packed)))
+        self._most = min(limits.unpacked_bytes + 3 * _BLOCK * limits.files + MIB, max(MIB, RATIO * len(packed)))
         self._ready = bytearray()
         self._seen = 0
 

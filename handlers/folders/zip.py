@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from handlers.errors import InvalidHandlerError
-from handlers.folders.limits import MB, PIECE_BYTES, RATIO, FolderLimits
+from handlers.folders.limits import PIECE_BYTES, RATIO, FolderLimits
 from handlers.folders.member import Member
 from handlers.folders.names import FIELD, refuse
+from vocabulary.sizes import MIB
 
 _END: Final = struct.Struct("<4s4H2LH")
 _ENTRY: Final = struct.Struct("<4s6H3L5H2L")
@@ -38,7 +39,7 @@ def zip_members(packed: bytes, limits: FolderLimits) -> Iterator[Member]:
     entries = _directory(packed, limits)
     _refuse_overlaps(entries)
     total = sum(entry.size_bytes for entry in entries)
-    if total > max(MB, RATIO * len(packed)):
+    if total > max(MIB, RATIO * len(packed)):
         raise InvalidHandlerError(FIELD, f"claim to be {total // max(len(packed), 1)} times as large as their archive")
     for entry in entries:
         is_folder = entry.name.endswith("/")

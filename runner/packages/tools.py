@@ -16,9 +16,9 @@ from handlers.hosts import HostPattern, host_name
 from handlers.npm import NodeRequirements, read_npm_lock
 from handlers.packages import Lock, Requirements, npm_lock, read_locked, why_too_big
 from runner.errors import PackagesRefusedError
+from vocabulary.sizes import MIB
 
-_MB: Final = 1 << 20
-_WORK_BYTES: Final = 256 * _MB
+_WORK_BYTES: Final = 256 * MIB
 """For the tools themselves, beside the files, which are in memory too where the scratch space is."""
 _PYPI: Final = (HostPattern("pypi.org", (443,)), HostPattern("files.pythonhosted.org", (443,)))
 _NPM_REGISTRY: Final = "https://registry.npmjs.org/"
@@ -33,7 +33,7 @@ class BuildSettings:
     wheels: Path | None = None  # a folder of wheels, beside the index or instead of it
     builds: bool = False  # whether packages may run their build steps
     timeout_s: float = 300.0
-    tree_bytes: int = 256 * _MB
+    tree_bytes: int = 256 * MIB
     hosts: tuple[HostPattern, ...] = ()  # beside those of the index and the registry: where these keep their files
     registry: str = ""
     tarballs: Path | None = None  # a folder of npm's tarballs, instead of a registry

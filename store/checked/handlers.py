@@ -1,43 +1,19 @@
 """The handlers' verbs, checked."""
 
 from store.checked.core import CheckedCore
-from store.checks import check_author, check_handler, check_range, check_time
+from store.checks import check_author, check_handler, check_time
 from store.names import check_jobtype, check_tenant
 from store.protocol.handlers import HandlerShelf
-from store.values.records import Handler, HandlerSummary
+from store.values.records import Handler, HandlerSummary, NewHandler
 
 
 class CheckedHandlers(CheckedCore, HandlerShelf):
     async def set_handler(
-        self,
-        tenant: str,
-        jobtype: str,
-        *,
-        lang: str,
-        data: bytes,
-        now_ms: int,
-        author: str = "",
-        tree: str = "",
-        after: int | None = None,
-        exactly: bool = False,
-        keep: int = 50,
+        self, tenant: str, new: NewHandler, *, after: int | None = None, exactly: bool = False
     ) -> Handler:
-        check_jobtype(tenant, jobtype)
-        check_handler(lang, data, author, tree)
-        check_time("now_ms", now_ms)
-        check_range("keep", keep, 1, 10_000)
-        return await self._back.set_handler(
-            tenant,
-            jobtype,
-            lang=lang,
-            data=data,
-            now_ms=now_ms,
-            author=author,
-            tree=tree,
-            after=after,
-            exactly=exactly,
-            keep=keep,
-        )
+        check_jobtype(tenant, new.jobtype)
+        check_handler(new)
+        return await self._back.set_handler(tenant, new, after=after, exactly=exactly)
 
     async def get_handler(self, tenant: str, jobtype: str, version: int | None = None) -> Handler | None:
         check_jobtype(tenant, jobtype)
@@ -48,13 +24,12 @@ class CheckedHandlers(CheckedCore, HandlerShelf):
         return await self._back.delete_handler(tenant, jobtype)
 
     async def roll_back_handler(
-        self, tenant: str, jobtype: str, version: int, *, now_ms: int, author: str = "", keep: int = 50
+        self, tenant: str, jobtype: str, version: int, *, now_ms: int, author: str = ""
     ) -> Handler:
         check_jobtype(tenant, jobtype)
         check_author(author)
         check_time("now_ms", now_ms)
-        check_range("keep", keep, 1, 10_000)
-        return await self._back.roll_back_handler(tenant, jobtype, version, now_ms=now_ms, author=author, keep=keep)
+        return await self._back.roll_back_handler(tenant, jobtype, version, now_ms=now_ms, author=author)
 
     async def list_handlers(self, tenant: str) -> list[HandlerSummary]:
         check_tenant(tenant)

@@ -16,6 +16,7 @@ from store.checks import (
 from store.errors import InvalidValue
 from store.names import MAX_BATCH, MAX_PER_KEY, check_batch, check_job_id, check_jobtype, check_label, check_tenant
 from store.protocol.jobs import JobVerbs
+from store.values.job_changes import JobChange
 from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord, KeyState
 from store.values.records import RateDomain, RateState
 from vocabulary.names import is_job_id
@@ -117,34 +118,12 @@ class CheckedJobs(CheckedCore, JobVerbs):
         check_time("now_ms", now_ms)
         return await self._back.get_key_state(tenant, jobtype, key, limit=limit, now_ms=now_ms)
 
-    async def update_job(
-        self,
-        tenant: str,
-        job_id: str,
-        *,
-        now_ms: int,
-        token: int | None = None,
-        data: bytes | None = None,
-        repeat: str | None = None,
-        priority: int | None = None,
-        dt_ms: int | None = None,
-        at_rest: bool = False,
-    ) -> JobState:
+    async def update_job(self, tenant: str, job_id: str, change: JobChange, *, now_ms: int) -> JobState:
         check_tenant(tenant)
         check_job_id(job_id)
         check_time("now_ms", now_ms)
-        check_change(data, repeat, priority, dt_ms)
-        return await self._back.update_job(
-            tenant,
-            job_id,
-            now_ms=now_ms,
-            token=token,
-            data=data,
-            repeat=repeat,
-            priority=priority,
-            dt_ms=dt_ms,
-            at_rest=at_rest,
-        )
+        check_change(change)
+        return await self._back.update_job(tenant, job_id, change, now_ms=now_ms)
 
     async def cancel_job(self, tenant: str, job_id: str, *, now_ms: int, running: bool = False) -> None:
         check_tenant(tenant)

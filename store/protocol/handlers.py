@@ -2,7 +2,7 @@
 
 import abc
 
-from store.values.records import Handler, HandlerSummary
+from store.values.records import Handler, HandlerSummary, NewHandler
 
 
 class HandlerShelf(abc.ABC):
@@ -10,28 +10,17 @@ class HandlerShelf(abc.ABC):
 
     @abc.abstractmethod
     async def set_handler(
-        self,
-        tenant: str,
-        jobtype: str,
-        *,
-        lang: str,
-        data: bytes,
-        now_ms: int,
-        author: str = "",
-        tree: str = "",
-        after: int | None = None,
-        exactly: bool = False,
-        keep: int = 50,
+        self, tenant: str, new: NewHandler, *, after: int | None = None, exactly: bool = False
     ) -> Handler:
         """Put a new version in force, and return it. Atomic.
 
         The same lang and data as the version in force make no new version: that one is returned (idempotent).
-        With `after`, the version that was in force at now_ms (0: none), nothing is changed if that was deleted since,
-        or replaced by a version that was asked for later: by its now_ms. exactly: by any version. None: whatever is in
-        force is replaced.
+        With `after`, the version that was in force at its created_ms (0: none), nothing is changed if that was deleted
+        since, or replaced by a version that was asked for later: by its created_ms. exactly: by any version. None:
+        whatever is in force is replaced.
         tree is the digest of the list of the handler's files, "" if it is no folder; `list_trees` has it.
-        Of the versions of this jobtype the newest keep stay, older ones are removed.
-        Raises Conflict; InvalidValue: data over MAX_HANDLER_BYTES, keep < 1, malformed names.
+        Of the versions of this jobtype the newest VERSIONS_KEPT stay, older ones are removed.
+        Raises Conflict; InvalidValue: data over MAX_HANDLER_BYTES, malformed names.
         """
 
     @abc.abstractmethod
@@ -44,10 +33,10 @@ class HandlerShelf(abc.ABC):
 
     @abc.abstractmethod
     async def roll_back_handler(
-        self, tenant: str, jobtype: str, version: int, *, now_ms: int, author: str = "", keep: int = 50
+        self, tenant: str, jobtype: str, version: int, *, now_ms: int, author: str = ""
     ) -> Handler:
         """Put a copy of an older version in force, as a new version with restored_from; if that is
-        what is in force already, nothing changes. Of the versions the newest keep stay, as in set_handler.
+        what is in force already, nothing changes. Of the versions the newest stay, as in set_handler.
         Raises NotFound."""
 
     @abc.abstractmethod

@@ -3,6 +3,7 @@
 import abc
 from collections.abc import Sequence
 
+from store.values.job_changes import JobChange
 from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord, KeyState, NewJob
 from store.values.records import RateDomain, RateState
 from vocabulary.states import Code, JobState
@@ -99,23 +100,11 @@ class JobVerbs(abc.ABC):
         first in the order of those that are due."""
 
     @abc.abstractmethod
-    async def update_job(
-        self,
-        tenant: str,
-        job_id: str,
-        *,
-        now_ms: int,
-        token: int | None = None,
-        data: bytes | None = None,
-        repeat: str | None = None,
-        priority: int | None = None,
-        dt_ms: int | None = None,
-        at_rest: bool = False,
-    ) -> JobState:
+    async def update_job(self, tenant: str, job_id: str, change: JobChange, *, now_ms: int) -> JobState:
         """Change what is given of a job that is not archived, and return its state. Atomic, idempotent.
 
-        priority and dt_ms move it in the queue; dt_ms is refused while it runs (lapsed included), and with at_rest
-        everything is. With token, only that delivery may do it.
+        dt_ms moves it in the queue, and is refused while it runs (lapsed included); with at_rest everything is. With
+        token, only that delivery may do it.
         Raises NotFound, Conflict (archived; running and dt_ms or at_rest; token is not the current one), InvalidValue.
         """
 

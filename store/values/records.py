@@ -24,6 +24,23 @@ class Handler(NamedTuple):
     tree: str = ""
 
 
+class NewHandler(NamedTuple):
+    """A version that is to be made; created_ms and the others are as in `Handler`."""
+
+    jobtype: str
+    lang: str
+    data: bytes
+    created_ms: int
+    author: str = ""
+    tree: str = ""
+    restored_from: int = 0
+
+    def numbered(self, version: int) -> Handler:
+        return Handler(
+            self.jobtype, version, self.created_ms, self.lang, self.data, self.author, self.restored_from, self.tree
+        )
+
+
 class HandlerSummary(NamedTuple):
     """A handler without its data. current: this is the version in force."""
 

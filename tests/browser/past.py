@@ -15,6 +15,7 @@ from store.base import (
     Archive,
     Code,
     ConsumerRecord,
+    NewHandler,
     NewJob,
     Outcome,
     Release,
@@ -202,7 +203,7 @@ async def _register(store: Store, kind: Kind, began_ms: int) -> None:
     for number, body in enumerate(kind.bodies):
         document = json.dumps({"lang": kind.lang, "body": body}).encode()
         at_ms = began_ms + number * 41 * MINUTE_MS
-        await store.set_handler(kind.tenant, jobtype, lang=kind.lang, data=document, now_ms=at_ms, author=AUTHOR)
+        await store.set_handler(kind.tenant, NewHandler(jobtype, kind.lang, document, at_ms, author=AUTHOR))
     if kind.paused:
         await store.set_type_paused(kind.tenant, jobtype, paused=True)
 

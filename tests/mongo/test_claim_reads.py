@@ -4,7 +4,7 @@ import pytest
 from bson import encode
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
-from store.base import Job, JobState, Store
+from store.base import Job, JobChange, JobState, Store
 from store.mongo import MongoStore
 from tests.support.jobs import T0, TENANT, claim, job_id, new_job
 from tests.support.turns import interleave, open_pair
@@ -78,7 +78,7 @@ async def test_a_payload_is_that_of_the_job_that_was_locked(mongo_url: str, doma
                     await store.delete_jobs(TENANT, [deleted])
                 else:
                     expected[deleted] = payload(number + 1)
-                await store.update_job(TENANT, changed, data=payload(number + 9), now_ms=T0)
+                await store.update_job(TENANT, changed, JobChange(data=payload(number + 9)), now_ms=T0)
                 return []
 
             jobs = [new_job(number + n, domain=domain, data=payload(number + n)) for n in range(3)]

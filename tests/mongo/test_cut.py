@@ -12,7 +12,19 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from store.base import Code, Creation, JobFilter, JobRecord, JobState, JournalPosition, NewJob, Rearm, Release, Unclaim
+from store.base import (
+    Code,
+    Creation,
+    JobChange,
+    JobFilter,
+    JobRecord,
+    JobState,
+    JournalPosition,
+    NewJob,
+    Rearm,
+    Release,
+    Unclaim,
+)
 from store.errors import StoreUnavailable
 from store.mongo import MongoStore
 from store.mongo.server.ledger import LAPSE_MS
@@ -70,7 +82,7 @@ async def scenario(store: MongoStore, promises: Promises) -> None:
 
     await store.cancel_job(TENANT, job_id(6), now_ms=T0)
     promises.ended[job_id(6)] = Code.CANCELLED
-    await store.update_job(TENANT, back.id, now_ms=T0, data=b"changed", dt_ms=T0 + 50)
+    await store.update_job(TENANT, back.id, JobChange(data=b"changed", dt_ms=T0 + 50), now_ms=T0)
     del promises.ended[job_id(6)]  # from here on it may be queued again
     assert await store.replay_jobs(TENANT, [job_id(6)], dt_ms=T0 + 10, now_ms=T0) == (job_id(6),)
     promises.exist.discard(failed.id)  # and this one may be gone

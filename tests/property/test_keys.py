@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from store.base import Job, Rearm, Store, Unclaim
+from store.base import Job, JobChange, Rearm, Store, Unclaim
 from store.names import PRIORITIES
 from store.url import open_store
-from tests.support.jobs import LEASE_MS, OWNER, T0, TENANT, archive, claim, new_job, outcome, retry
+from tests.support.jobs import LEASE_MS, OWNER, T0, TENANT, archive, claim, job_id, new_job, outcome, retry
 from tests.support.stores import BACK_ENDS, SLOW, back_end_params
 
 PLACES = st.integers(0, 30)
@@ -88,8 +88,8 @@ class Machine:
     async def add(self, key: str, priority: int, delay_ms: int) -> None:
         self.number += 1
         due_ms = self.model.now_ms + delay_ms
-        new = new_job(self.number, key=key, priority=priority, dt_ms=due_ms)
-        await self.store.add_jobs([new], now_ms=self.model.now_ms)
+        new = new_job(self.number, key=key, priority=priority, dt_ms=due_ms, unique=job_id(self.number))
+        await self.store.create_job(new, now_ms=self.model.now_ms)
         self.model.jobs[new.id] = Kept(new.id, key, priority, due_ms)
 
     async def claim(self, limit: int) -> None:
@@ -130,10 +130,12 @@ class Machine:
             await self.store.cancel_job(TENANT, kept.id, now_ms=now_ms)
             del self.model.jobs[kept.id]
         elif how == "urgent":
-            await self.store.update_job(TENANT, kept.id, now_ms=now_ms, priority=1000)
+            self.number += 1
+            again = new_job(self.number, key=kept.key, unique=kept.id, priority=1000)
+            assert (await self.store.create_job(again, now_ms=now_ms)).id == kept.id
             kept.priority = 1000
         else:
-            await self.store.update_job(TENANT, kept.id, now_ms=now_ms, dt_ms=now_ms + delay_ms)
+            await self.store.update_job(TENANT, kept.id, JobChange(dt_ms=now_ms + delay_ms), now_ms=now_ms)
             kept.due_ms = now_ms + delay_ms
 
     async def tick(self, ms: int) -> None:

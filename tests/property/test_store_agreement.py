@@ -22,6 +22,7 @@ from store.base import (
     Discard,
     Finish,
     Job,
+    JobChange,
     Lease,
     NewJob,
     Outcome,
@@ -278,7 +279,6 @@ class StoreAgreement(RuleBasedStateMachine):
         number=numbers,
         token=st.none() | st.integers(1, 3),
         data=st.none() | payloads,
-        priority=st.none() | st.sampled_from(PRIORITIES),
         offset=st.none() | offsets,
         at_rest=st.booleans(),
     )
@@ -288,13 +288,11 @@ class StoreAgreement(RuleBasedStateMachine):
         number: int,
         token: int | None,
         data: bytes | None,
-        priority: int | None,
         offset: int | None,
         at_rest: bool,
     ) -> None:
         dt_ms = None if offset is None else self.now_ms + offset
-        changes = {"token": token, "data": data, "priority": priority, "dt_ms": dt_ms, "at_rest": at_rest}
-        self.both("update_job", tenant, job_id(number), now_ms=self.now_ms, **changes)
+        self.both("update_job", tenant, job_id(number), JobChange(data, dt_ms, token, at_rest), now_ms=self.now_ms)
 
     @rule(jobtype=st.sampled_from(JOBTYPES), paused=st.booleans())
     def pause(self, jobtype: str, paused: bool) -> None:

@@ -17,7 +17,7 @@ from functory.operations.submit import submit_lines
 from functory.operations.tenants import create_tenant, delete_tenant, update_tenant
 from functory.tenant_limits import TenantLimits
 from functory.wire.scopes import TENANT_SCOPES
-from store.base import JobRecord
+from store.base import JobRecord, NewHandler
 from tests.support.clocks import FakeClock
 from tests.support.service import running_daemon
 
@@ -76,7 +76,7 @@ async def test_what_another_daemon_has_changed_holds_after_a_poll(tmp_path: Path
         for _ in range(2):
             assert await invoke(service) == "old"
         document = b'{"lang":"python","body":"return \'new\'","returns":"value"}'
-        await service.store.set_handler("acme", "acme-x", lang="python", data=document, now_ms=clock.now_ms())
+        await service.store.set_handler("acme", NewHandler("acme-x", "python", document, clock.now_ms()))
         clock.advance(1.1)
         assert await invoke(service) == "new"
 

@@ -16,7 +16,7 @@ from functory.daemon.daemon import Daemon
 from functory.intake.job_options import PLAIN
 from runner.launch import Level
 from runner.outcome import Stopped
-from store.base import Archive, Code, Job, JobRecord, Outcome, Retry, Tenant
+from store.base import Archive, Code, Job, JobRecord, NewHandler, Outcome, Retry, Tenant
 from store.names import MAX_RESULT_BYTES
 from tests.support.service import ended, register, running_daemon, until
 from vocabulary.new_job import NewJob as WantedJob
@@ -242,7 +242,7 @@ async def test_a_stop_that_the_runner_should_not_report(
 async def test_a_handler_that_should_not_be_stored(tmp_path: Path, document: bytes) -> None:
     async with running_daemon(tmp_path, stuck="40ms") as daemon:
         now_ms = daemon.clock.now_ms()
-        await daemon.store.set_handler("acme", "acme-bad", lang="python", data=document, now_ms=now_ms)
+        await daemon.store.set_handler("acme", NewHandler("acme-bad", "python", document, now_ms))
         (bad,) = await daemon.journal.write("acme-bad", ["x"])
         await daemon.executor.recycle("acme-bad")
         await register(daemon, "acme-good", "return None")
@@ -270,7 +270,7 @@ async def test_limits_that_cannot_be_read(tmp_path: Path, limits: str) -> None:
 async def test_every_duty_of_upkeep_survives_such_a_store(tmp_path: Path) -> None:
     async with running_daemon(tmp_path, stuck="20ms") as daemon:
         now_ms = daemon.clock.now_ms()
-        await daemon.store.set_handler("acme", "acme-bad", lang="python", data=b"not json", now_ms=now_ms)
+        await daemon.store.set_handler("acme", NewHandler("acme-bad", "python", b"not json", now_ms))
         await daemon.journal.write("acme-bad", ["x"])
         await daemon.intake.flush()
         upkeep = daemon.upkeep

@@ -25,7 +25,7 @@ from functory.operations.tenants import create_tenant, delete_tenant
 from functory.tenant_limits import TenantLimits
 from functory.workers.values import Order, Worker
 from runner.context import ProcessContext
-from store.base import NewJob, Tenant
+from store.base import NewHandler, NewJob, Tenant
 from tests.service.test_consumers import WHO, put
 from tests.support.service import ended, register, running_daemon, until
 from tests.support.stores import BACK_ENDS, back_end_params
@@ -247,7 +247,7 @@ async def test_the_source_of_a_consumer(tmp_path: Path, url: str) -> None:
                 pass
             await daemon.store.create_tenant(Tenant("acme", created_ms))
             source = json.dumps({"lang": "python", "body": f"return {created_ms}", "returns": "value"}).encode()
-            await daemon.store.set_handler("acme", "acme-chain", lang="python", data=source, now_ms=now_ms)
+            await daemon.store.set_handler("acme", NewHandler("acme-chain", "python", source, now_ms))
             await put(service, pull="chain", max_processing=1)
             job = await until(partial(daemon.store.get_job_at, "acme", "acme-block", 1, now_ms=now_ms))
             assert job.job.data == b"%d" % created_ms

@@ -13,8 +13,10 @@ from functory.queue import Fail, Job, Retry, Worker, WorkerDrained
 from functory.queue.task_calls import read
 from functory.workers.values import Answer, Verdict
 from store.base import JobState
+from tests.support.jobs import new_job
 from tests.support.queue_places import KINDS, Place, open_place
 from tests.support.service import until
+from vocabulary.names import jobtype_of
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +35,8 @@ async def test_what_a_second_unique_job_does_not_say_stays(place: Place) -> None
     async with place.open() as queue:
         await queue.register("feed")
         (job_id,) = await queue.add("feed", "one", unique="news", priority=1000, delay_s=1000)
-        await place.store.update_job(place.tenant, job_id, now_ms=place.now_ms(), repeat="HOURLY")
+        again = new_job(1, jobtype=jobtype_of(place.tenant, "feed"), unique="news", priority=1000, repeat="HOURLY")
+        assert (await place.store.create_job(again, now_ms=place.now_ms())).id == job_id
         assert await queue.add("feed", "two", unique="news") == [job_id]
         record = await place.record(job_id)
         assert record is not None

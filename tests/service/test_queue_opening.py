@@ -15,6 +15,7 @@ from functory.queue import Conflict, Worker, open_queue
 from functory.queue.in_process import InProcessLink
 from handlers.validation import parse_handler
 from journal import Journal, JournalLocked
+from store.base import NewHandler
 from store.errors import UnsupportedStore
 from tests.support.queue_places import KINDS, Place, open_place
 from tests.support.service import until
@@ -44,7 +45,7 @@ async def test_a_worker_does_not_replace_a_handler_in_another_language(place: Pl
     worker, jobtype = Worker(), f"{place.tenant}-double"
     worker.task("double", register=True)(lambda payload: payload)
     data = encode_handler(parse_handler({"lang": "python", "body": "return 1"}))
-    await place.store.set_handler(place.tenant, jobtype, lang="python", data=data, now_ms=1, author="")
+    await place.store.set_handler(place.tenant, NewHandler(jobtype, "python", data, 1, author=""))
     async with place.open() as queue:
         with pytest.raises(Conflict, match="has a handler in python"):
             await worker.run(queue, begun=worker.stop)

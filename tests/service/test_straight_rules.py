@@ -21,7 +21,7 @@ from functory.operations.principal import Principal
 from functory.operations.submit import submit_lines
 from functory.operations.tenants import create_tenant, delete_tenant, update_tenant
 from functory.tenant_limits import TenantLimits
-from store.base import Code, JobRecord, JobState, Outcome, Release
+from store.base import Code, JobRecord, JobState, NewHandler, Outcome, Release
 from store.errors import InvalidValue
 from store.names import MAX_RESULT_BYTES
 from tests.service.test_straight import SLOW, ready
@@ -191,7 +191,7 @@ async def test_what_may_not_start_waits_in_the_store(how: str, tmp_path: Path, m
             await update_tenant(service, "test", "acme", suspended=True)
         else:
             document = json.dumps({"lang": "python", "body": "return 1", "made_up": 1}).encode()
-            await daemon.store.set_handler("acme", "acme-x", lang="python", data=document, now_ms=1)
+            await daemon.store.set_handler("acme", NewHandler("acme-x", "python", document, 1))
             daemon.types_changed("acme")
             await until(is_true(lambda: daemon.executor.is_clear("acme-x")))
         for _ in range(2):

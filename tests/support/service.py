@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from functory.config import load_config
 from functory.daemon.daemon import Daemon
-from store.base import JobFilter, JobRecord, JobState
+from store.base import JobFilter, JobRecord, JobState, NewHandler
 from store.errors import StoreUnavailable
 from vocabulary.clock import Clock
 
@@ -36,7 +36,7 @@ async def running_daemon(data_dir: Path, clock: Clock | None = None, **settings:
 async def register(daemon: Daemon, jobtype: str, body: str, lang: str = "python", **fields: object) -> None:
     document = json.dumps({"lang": lang, "body": body, **fields}).encode()
     tenant = jobtype.partition("-")[0]
-    await daemon.store.set_handler(tenant, jobtype, lang=lang, data=document, now_ms=daemon.clock.now_ms())
+    await daemon.store.set_handler(tenant, NewHandler(jobtype, lang, document, daemon.clock.now_ms()))
     daemon.types_changed(tenant)
 
 

@@ -11,6 +11,7 @@ from store.base import (
     ConsumerRecord,
     Content,
     JournalPosition,
+    NewHandler,
     NewJob,
     RateDomain,
     Rearm,
@@ -61,11 +62,11 @@ async def _records(store: Store) -> None:
     pieces = [Content(TENANT, digit * 64, T0 + 1, digit.encode() * size) for digit, size in (("a", 3), ("b", BIG))]
     await store.put_contents(TENANT, pieces)
     await store.put_contents("other", [pieces[0]._replace(tenant="other")])
-    await store.set_handler(TENANT, "acme-folder", lang="sh", data=b"one", now_ms=T0, tree="a" * 64)
+    await store.set_handler(TENANT, NewHandler("acme-folder", "sh", b"one", T0, tree="a" * 64))
     for body in (b"one", b"two", b"three"):
-        await store.set_handler(TENANT, "acme-thumb", lang="sh", data=body, now_ms=T0, author="k1")
+        await store.set_handler(TENANT, NewHandler("acme-thumb", "sh", body, T0, author="k1"))
     await store.roll_back_handler(TENANT, "acme-thumb", 1, now_ms=T0 + 1, author="k2")
-    await store.set_handler(TENANT, "acme-gone", lang="python", data=b"x" * 5000, now_ms=T0)
+    await store.set_handler(TENANT, NewHandler("acme-gone", "python", b"x" * 5000, T0))
     await store.delete_handler(TENANT, "acme-gone")
     await store.set_type_paused(TENANT, "acme-paused", paused=True)
     for reader in ("aaaa", "zz"):

@@ -18,6 +18,7 @@ from store.base import (
     ExpireReport,
     Finish,
     Job,
+    JobChange,
     JobState,
     Lease,
     NewJob,
@@ -339,26 +340,14 @@ class StoreModel:
         found = [self.entries[i] for i in set(job_ids) & self.entries.keys()]
         return self._remove([e for e in found if tenant_of(e.job.jobtype) == tenant and not e.live])
 
-    def update_job(
-        self,
-        tenant: str,
-        job_id: str,
-        *,
-        now_ms: int,
-        token: int | None = None,
-        data: bytes | None = None,
-        priority: int | None = None,
-        dt_ms: int | None = None,
-        at_rest: bool = False,
-    ) -> JobState:
+    def update_job(self, tenant: str, job_id: str, change: JobChange, *, now_ms: int) -> JobState:
         entry = self._of(tenant, job_id)
+        data, dt_ms, token, at_rest = change
         stale = token is not None and (not entry.running or entry.job.token != token)
         if not entry.live or stale or (entry.running and (at_rest or dt_ms is not None)):
             raise Conflict(job_id)
         if data is not None:
             entry.set(data=data)
-        if priority is not None:
-            entry.set(priority=priority)
         if dt_ms is not None:
             entry.set(due_ms=dt_ms, dt_ms=dt_ms)
         return self.state(job_id, now_ms)

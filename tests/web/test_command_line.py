@@ -83,6 +83,8 @@ async def use_jobs(site: Site, terminal: Terminal) -> None:
     await run("job", "children", ids[0])
     await site.run(10, Code.FAILED, result=b"oh", fingerprint="f", message="oh")
     assert await run("job", "result", ids[0]) == "oh"
+    both = await run("job", "wait", *ids, status=1)
+    assert [line.split()[:3] for line in both.splitlines()[2:]] == [[job_id, "archived", "failed"] for job_id in ids]
     await run("job", "retry", ids[0], "--delay-s", "5", "--type", "other")
     await run("job", "cancel", ids[0])
     await run("job", "logs", ids[0])

@@ -14,6 +14,7 @@ from handlers.hosts import parse_patterns
 from journal.options import JournalOptions
 from runner.errors import ContextEndedError
 from runner.targets import Targets
+from store.base import NewHandler
 from tests.support.web import T0, Site, open_site
 
 BODY = b"return payload.upper()"
@@ -71,7 +72,7 @@ async def test_versions_and_rollback(site: Site) -> None:
 async def test_a_version_that_cannot_be_read_is_replaced_and_deleted_like_any(site: Site) -> None:
     unreadable = b'{"lang":"python","body":"x","made_up":1}'  # as a newer version of the program may have written it
     for method, address in (("PUT", "/acme/handler/up?lang=python"), ("DELETE", "/acme/handler/up")):
-        await site.store.set_handler("acme", "acme-up", lang="python", data=unreadable, now_ms=T0)
+        await site.store.set_handler("acme", NewHandler("acme-up", "python", unreadable, T0))
         answer = await site.call(method, address, data=BODY)
         assert answer.status == 200, answer.body
 

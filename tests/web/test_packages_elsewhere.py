@@ -7,6 +7,7 @@ from typing import Any
 from functory.execution.handler_document import encode_handler
 from handlers.model import Handler
 from handlers.packages import Lock, LockedPackage
+from store.base import NewHandler
 from tests.support.told_sandbox import HASH, ToldSandbox, packages
 from tests.support.web import T0, Site, open_site
 
@@ -28,7 +29,7 @@ async def test_why_names_the_daemons_that_can_and_else_the_reasons(tmp_path: Pat
     assert shelf.all_unavailable() == {"python": OFF}
     async with open_site(tmp_path, packages=shelf) as site:
         document = encode_handler(Handler("python", "return 1", lock=LOCK))
-        await site.store.set_handler("acme", "acme-thumb", lang="python", data=document, now_ms=T0)
+        await site.store.set_handler("acme", NewHandler("acme-thumb", "python", document, T0))
         (job_id,) = await site.add("x")
         await site.service.intake.flush()
         here = f"daemon a7 cannot get the packages of its handler: {OFF}"

@@ -28,8 +28,8 @@ HANDLERS = {
 SECRETS = {"PUT /{tenant}/secret/{secret}", "DELETE /{tenant}/secret/{secret}"}
 WORK = {f"POST /{{tenant}}/work/{verb}" for verb in ("take", "renew", "report", "move", "return")}
 OPEN = {"GET /healthz", "GET /readyz", "GET /openapi.json", "GET /docs"}
-OTHER = {"POST /add": "any", "GET /metrics": "metrics"}
-"""The first finds its tenant, and asks for the scope, in the query."""
+OTHER = {"POST /add": "any", "GET /metrics": "metrics", "POST /{tenant}/jobs/wait": "read"}
+"""The first finds its tenant, and asks for the scope, in the query. The last has a body of many ids, and only reads."""
 
 
 def name(route: Route) -> str:

@@ -13,7 +13,8 @@ from typing import Final
 
 from aiohttp import web
 
-MIB: Final = 1 << 20
+from vocabulary.sizes import MIB
+
 _MOST_PACKED: Final = 1032
 """Bytes that one byte of deflate can become."""
 

@@ -24,7 +24,7 @@ from functory.operations.service import Service
 from functory.tenant_limits import TenantLimits
 from functory.web.http.answers import json_answer
 from functory.web.http.body import read_body
-from functory.web.http.body_room import MIB, BodyRoom, most_bytes
+from functory.web.http.body_room import BodyRoom, most_bytes
 from functory.web.http.bounded_json import SMALL_BYTES, Fields, fields_of
 from functory.web.http.edge import TENANT, Edge, Params
 from functory.web.http.event_streams import EventStreams
@@ -41,6 +41,7 @@ from functory.web.http.validation_words import refusal
 from functory.wire.untyped_json import json_decoder
 from runner.packages.source import Tell, nobody
 from vocabulary.names import TYPE_RULE, is_type
+from vocabulary.sizes import MIB
 
 MAX_JSON_VALUES: Final = 500_000
 """In one body: so many are decoded in some tens of milliseconds, in which nobody else is served."""

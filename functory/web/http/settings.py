@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
-from typing import Final
 
-MIB: Final = 1 << 20
+from vocabulary.sizes import MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from functory.operations.tenants import find_tenant
 from functory.tenant_limits import limits_from
 from functory.web.http.answers import describe_error, json_answer
 from functory.web.http.body import read_body
-from functory.web.http.body_room import MIB, most_bytes
+from functory.web.http.body_room import most_bytes
 from functory.web.http.edge import REQUEST_ID, Params
 from functory.web.http.endpoint import Web
 from functory.web.http.form import parse_form
@@ -34,6 +34,7 @@ from functory.web.pages.notices import NOTES
 from journal import JournalError
 from runner.packages.source import Tell
 from store.errors import StoreError
+from vocabulary.sizes import MIB
 
 _FORM_FIELDS: Final = 60
 _FORM_BYTES: Final = 8 * MIB

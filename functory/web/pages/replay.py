@@ -6,7 +6,7 @@ import msgspec
 
 from functory.errors import InvalidInput
 from functory.operations import jobs
-from functory.operations.replay_runs import AGES, ReplayChoice, begin_run, preview_run, watch_run
+from functory.operations.replay_runs import AGES, EXAMPLES, ReplayChoice, begin_run, preview_run, watch_run
 from functory.web.http.endpoint import check_type_name
 from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Go, Page, Pages
@@ -16,7 +16,6 @@ from store.base import FINAL_CODES, Code, JobState
 pages = Pages()
 
 MAX_JOBS: Final = 10_000
-_EXAMPLES: Final = 10
 AGE_NAMES: Final = {"1h": "the last hour", "1d": "the last day", "7d": "the last week", "any": "any time"}
 CHOICES: Final = ("failed", "abandoned", "cancelled", "ok")
 
@@ -45,7 +44,7 @@ async def choose(call: PageCall) -> Page:
     if choice is not None and values["looked"]:
         report = await preview_run(call.service, call.who, choice)
         where = choice.where(call.tenant, call.now_ms)
-        page = await jobs.list_jobs(call.service, call.tenant, where, cursor=None, limit=_EXAMPLES)
+        page = await jobs.list_jobs(call.service, call.tenant, where, cursor=None, limit=EXAMPLES)
         values |= {
             "found": len(report.ids),
             "has_more": report.more,

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from pymongo import DeleteOne, UpdateOne
 
+from store.claim_rules import WINDOW
 from store.mongo.queue.rates import Held, give_tokens_back, limits_of, next_token_at, take_tokens, whole_tokens
 from store.mongo.queue.taking import ORDER, leave_out, lock, with_payloads
 from store.mongo.server.core import Core
@@ -32,7 +33,6 @@ from store.names import PRIORITIES
 from store.values.jobs import Claim
 from vocabulary.names import tenant_of
 
-WINDOW: Final = 16
 _MOST_LANES: Final = 100
 """Of one claim."""
 _AT_ONCE: Final = 20

@@ -27,7 +27,7 @@ from vocabulary.states import FAILED_CODES, FINAL_CODES
 
 _SOON_MS: Final = 5000
 """Longer than it takes to add a batch of numbered jobs."""
-_MAX_CHILDREN: Final = 20_000
+_MOST_FOLLOWED: Final = 20_000
 """Of parents that have ended, in one call of expire_locks, which is to come back to lapsed leases soon."""
 _DONE: Final = tuple(schema.ARCHIVED[code] for code in FINAL_CODES - FAILED_CODES)
 _FAILED: Final = tuple(schema.ARCHIVED[code] for code in FAILED_CODES)
@@ -53,7 +53,7 @@ class MongoExpire(Core):
             await open_turns_of(self.collections, late)
             await open_lanes_of(self.collections, late)
         await _promote_due(self, now_ms, limit)
-        gone_before_ms, budget = now_ms - LAPSE_MS, Budget(_MAX_CHILDREN)
+        gone_before_ms, budget = now_ms - LAPSE_MS, Budget(_MOST_FOLLOWED)
         await finish_interrupted(self, now_ms, limit, gone_before_ms=gone_before_ms, budget=budget)
         await collect_full(self, now_ms, limit)
         return expired

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from pymongo import UpdateOne
 
-from store.errors import Conflict, NotFound
+from store.errors import NotFound
 from store.mongo.queue.changes import apply
 from store.mongo.queue.create import change_in_place, name_for_replay
 from store.mongo.queue.documents import domain_of, job_state, outcome_bytes
@@ -20,32 +20,21 @@ from store.mongo.server.blobs import Kept
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import Document, retried
 from store.mongo.server.tally import Effect, entering
-from store.refusals import check_cancel, check_family, check_move
+from store.refusals import check_cancel, check_family, check_move, check_update
+from store.values.job_changes import JobChange
 from store.values.jobs import CANCELLED, IndexState
 from vocabulary.states import Code, JobState
 
 
 class MongoJobChanges(Core):
     @once
-    async def update_job(
-        self,
-        tenant: str,
-        job_id: str,
-        *,
-        now_ms: int,
-        token: int | None = None,
-        data: bytes | None = None,
-        repeat: str | None = None,
-        priority: int | None = None,
-        dt_ms: int | None = None,
-        at_rest: bool = False,
-    ) -> JobState:
+    async def update_job(self, tenant: str, job_id: str, change: JobChange, *, now_ms: int) -> JobState:
         while True:
             job = await _find(self, tenant, job_id)
-            _check_update(job, token, repeat, at_rest=at_rest or dt_ms is not None)
-            if await change_in_place(
-                self, job, data=data, repeat=repeat, priority=priority, dt_ms=dt_ms, now_ms=now_ms
-            ):
+            delivery = job["token"] if job["s"] == schema.RUNNING else None
+            check_update(job_id, change, delivery, has_ended=job["s"] in schema.ARCHIVED_STATES)
+            data, dt_ms = change.data, change.dt_ms
+            if await change_in_place(self, job, data=data, repeat=None, priority=None, dt_ms=dt_ms, now_ms=now_ms):
                 return job_state(job if dt_ms is None else job | {"at": dt_ms}, now_ms)
 
     @once
@@ -201,18 +190,6 @@ def _of_tenant(tenant: str, job_ids: Sequence[str]) -> Document:
         "type": schema.types_of(tenant),
         "s": {"$in": list(schema.VISIBLE_STATES)},
     }
-
-
-def _check_update(job: Document, token: int | None, repeat: str | None, *, at_rest: bool) -> None:
-    job_id, running = job["_id"], job["s"] == schema.RUNNING
-    if job["s"] in schema.ARCHIVED_STATES:
-        raise Conflict(f"job {job_id} is archived: it cannot be changed, only replayed")
-    if token is not None and (not running or token != job["token"]):
-        raise Conflict(f"job {job_id}: token {token} is not that of its current delivery")
-    if repeat and job.get("parent"):
-        raise Conflict(f"job {job_id} has a parent, which would never end: it cannot repeat")
-    if at_rest and running:
-        raise Conflict(f"job {job_id} is running: it cannot be changed now")
 
 
 def _is_beyond(job: Document, released: Mapping[str, int]) -> bool:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from pymongo import UpdateOne
 
+from store.claim_rules import MOST_WOKEN, TURN_WAIT_MS
 from store.mongo.queue.documents import domain_of
 from store.mongo.queue.rates import Held, give_tokens_back, limits_of, next_token_at, take_tokens, whole_tokens
 from store.mongo.queue.taking import ORDER, Room, lock
@@ -23,10 +24,6 @@ from vocabulary.names import tenant_of
 _ROUNDS: Final = 8
 _AT_ONCE: Final = 200
 """Turns that one round looks at."""
-_MOST_WOKEN: Final = 1000
-_MOST_WAIT_MS: Final = 1000
-"""After this long a turn that is full, or whose rate domain has no token, is looked at again: the cap or the rate may
-have been changed, or a process died before it opened the turn."""
 
 
 class _Offer(NamedTuple):
@@ -62,7 +59,7 @@ async def take_turns(db: Core, claim: Claim, room: Room, *, served: int, has_dom
     """Jobs with a key, locked. served: as the type has it."""
     turns = db.collections.turns
     due = {"type": claim.jobtype, "open": False, "at": {"$lte": claim.now_ms}}
-    if woken := await turns.find(due, {"_id": 1}, hint=LATER_TURNS).limit(_MOST_WOKEN).to_list(_MOST_WOKEN):
+    if woken := await turns.find(due, {"_id": 1}, hint=LATER_TURNS).limit(MOST_WOKEN).to_list(MOST_WOKEN):
         await turns.update_many({"_id": {"$in": [turn["_id"] for turn in woken]}}, {"$set": {"open": True}})
     behind = served - KEY_CREDIT_US
     taken: list[Document] = []
@@ -120,7 +117,7 @@ async def _offer(db: Core, turn: Document, standing: Standing, claim: Claim, sha
     if claim.max_per_key == 1:
         offer = offer._replace(retried=standing.retried(turn), has_all=turn.get("all", False))
     if offer.wanted <= 0:
-        return offer._replace(wanted=0, until_ms=claim.now_ms + _MOST_WAIT_MS)
+        return offer._replace(wanted=0, until_ms=claim.now_ms + TURN_WAIT_MS)
     if claim.max_per_key == 1:
         if not offer.has_all and not first_queued(offer.retried):  # after the cap was another
             noted = await note_retried(db, turn)
@@ -181,7 +178,7 @@ async def _write(db: Core, offer: _Offer, jobs: Sequence[Document], until_ms: in
     if until_ms is not None:
         state = {"open": until_ms <= claim.now_ms, "at": until_ms}
     elif offer.places is not None and len(jobs) == offer.places:
-        state = {"open": False, "at": claim.now_ms + _MOST_WAIT_MS}
+        state = {"open": False, "at": claim.now_ms + TURN_WAIT_MS}
     elif len(jobs) == len(offer.jobs) < offer.wanted or offer.wanted == 0:
         state = {"open": False, "at": offer.until_ms}
         if offer.until_ms is None and not held:
@@ -190,7 +187,7 @@ async def _write(db: Core, offer: _Offer, jobs: Sequence[Document], until_ms: in
                 return done.deleted_count == 1
             state = {"open": False, "at": claim.now_ms + IDLE_MS, "idle": True}
         elif offer.until_ms is None:
-            state["at"] = claim.now_ms + _MOST_WAIT_MS
+            state["at"] = claim.now_ms + TURN_WAIT_MS
     update = {
         "$set": {**state, "held": held, "all": offer.has_all},
         "$inc": {"v": 1, "claims": 1, "tag": JOB_COST_US * len(jobs)},
@@ -217,7 +214,7 @@ class _Tokens:
     def soon_ms(self, job: Document) -> int:
         """When to look again at the turn of a job that has no token."""
         now_ms, domain = self._claim.now_ms, domain_of(job)
-        return min(next_token_at(self._buckets[domain], self._wanted[domain], now_ms), now_ms + _MOST_WAIT_MS)
+        return min(next_token_at(self._buckets[domain], self._wanted[domain], now_ms), now_ms + TURN_WAIT_MS)
 
     def has_one(self, job: Document) -> bool:
         return self._left.get(domain_of(job), 1) > 0

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final, NamedTuple
 
+from store.claim_rules import MAX_CHILDREN
 from store.mongo.queue.changes import apply
 from store.mongo.queue.endings import (
     MAKE,
@@ -51,8 +52,6 @@ UP: Final = "up"
 HOLD: Final = "hold"
 
 _CHUNK: Final = 500
-_MAX_CHILDREN: Final = 1000
-"""Whose state a release changes itself, because other releases of its batch wait for it. expire_locks does the rest."""
 _NOT_RUNNING: Final = (schema.QUEUED, schema.HELD, schema.PAUSED)
 
 
@@ -98,7 +97,7 @@ async def end_with_relatives(
     while current is not None and current["s"] == state:
         step = await _ending(db, current, outcome, result, owner, now_ms, made, carried)
         if await apply(db, [step], now_ms):
-            await follow(db, job_id, now_ms, None if owner is None else Budget(_MAX_CHILDREN))
+            await follow(db, job_id, now_ms, None if owner is None else Budget(MAX_CHILDREN))
             return {**current, "s": step.update["$set"]["s"]}
         same = {"token": document["token"]} | ({} if owner is None else {"lock": owner})
         current = await db.collections.jobs.find_one({"_id": job_id, **same}, NEEDED)
@@ -121,7 +120,7 @@ async def rearm_with_children(
     while current is not None and current["s"] == schema.RUNNING:
         step, state = await _end_of_round(db, current, release, result, data, owner, now_ms, made)
         if await apply(db, [step], now_ms):
-            await follow(db, release.id, now_ms, Budget(_MAX_CHILDREN))
+            await follow(db, release.id, now_ms, Budget(MAX_CHILDREN))
             return {**current, "s": state}
         same = {"_id": release.id, "token": release.token, "lock": owner}
         current = await db.collections.jobs.find_one(same, NEEDED)

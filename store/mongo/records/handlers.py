@@ -7,12 +7,12 @@ whole version or the one before it. One that may replace only what was looked at
 
 from typing import Final
 
+from store import handler_rules
 from store.errors import Conflict, NotFound
-from store.handler_rules import check_still_wanted
 from store.mongo.server import schema
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import Document, find_and_update, upserted
-from store.values.records import Handler, HandlerSummary
+from store.values.records import Handler, HandlerSummary, NewHandler
 
 _TRIES: Final = 5
 
@@ -20,23 +20,10 @@ _TRIES: Final = 5
 class MongoHandlers(Core):
     @once
     async def set_handler(
-        self,
-        tenant: str,
-        jobtype: str,
-        *,
-        lang: str,
-        data: bytes,
-        now_ms: int,
-        author: str = "",
-        tree: str = "",
-        after: int | None = None,
-        exactly: bool = False,
-        keep: int = 50,
+        self, tenant: str, new: NewHandler, *, after: int | None = None, exactly: bool = False
     ) -> Handler:
-        handler = await self._put_in_force(
-            Handler(jobtype, 0, now_ms, lang, data, author, 0, tree), after, exactly=exactly
-        )
-        await self._drop_old(jobtype, keep)
+        handler = await self._put_in_force(new, after, exactly=exactly)
+        await self._drop_old(new.jobtype)
         return handler
 
     @repeatable
@@ -52,13 +39,15 @@ class MongoHandlers(Core):
 
     @once
     async def roll_back_handler(
-        self, tenant: str, jobtype: str, version: int, *, now_ms: int, author: str = "", keep: int = 50
+        self, tenant: str, jobtype: str, version: int, *, now_ms: int, author: str = ""
     ) -> Handler:
         old = await self._handler(jobtype, version)
         if old is None:
             raise NotFound(f"{jobtype} has no version {version} of its handler (any more)")
-        handler = await self._put_in_force(Handler(jobtype, 0, now_ms, old.lang, old.data, author, version, old.tree))
-        await self._drop_old(jobtype, keep)
+        handler = await self._put_in_force(
+            NewHandler(jobtype, old.lang, old.data, now_ms, author, old.tree, restored_from=version)
+        )
+        await self._drop_old(jobtype)
         return handler
 
     @repeatable
@@ -86,13 +75,13 @@ class MongoHandlers(Core):
         found = await self.collections.versions.find_one({"_id": _key(jobtype, version or 0)})
         return None if found is None else handler_from(found)
 
-    async def _put_in_force(self, new: Handler, after: int | None = None, *, exactly: bool = False) -> Handler:
+    async def _put_in_force(self, new: NewHandler, after: int | None = None, *, exactly: bool = False) -> Handler:
         for _ in range(_TRIES):
             current = await self._handler(new.jobtype, None)
             if current is not None and (current.lang, current.data) == (new.lang, new.data):
                 return current
             if after is not None:
-                check_still_wanted(current, after, new.created_ms, exactly=exactly)
+                handler_rules.check_still_wanted(current, after, new.created_ms, exactly=exactly)
             made = await self._add_version(new)
             version = 0 if current is None else current.version
             replaced = {"$lt": made.version} if after is None else version
@@ -104,7 +93,7 @@ class MongoHandlers(Core):
             await self.collections.versions.delete_one({"_id": _key(made.jobtype, made.version)})
         raise Conflict(f"the handler of {new.jobtype} is being changed by somebody else: try again")
 
-    async def _add_version(self, new: Handler) -> Handler:
+    async def _add_version(self, new: NewHandler) -> Handler:
         """The handler with its number."""
         shelf = self.collections.shelf
         made = {"$setOnInsert": {"last": 0, "current": 0}}
@@ -112,15 +101,15 @@ class MongoHandlers(Core):
         numbered = await find_and_update(shelf, {"_id": new.jobtype}, {"$inc": {"last": 1}})
         if numbered is None:
             raise Conflict(f"the tenant of {new.jobtype} is being deleted")
-        new = new._replace(version=numbered["last"])
-        await self.collections.versions.insert_one(handler_document(new))
-        return new
+        handler = new.numbered(numbered["last"])
+        await self.collections.versions.insert_one(handler_document(handler))
+        return handler
 
-    async def _drop_old(self, jobtype: str, keep: int) -> None:
+    async def _drop_old(self, jobtype: str) -> None:
         current = (await self.collections.shelf.find_one({"_id": jobtype}) or {}).get("current", 0)
         page = self.collections.versions.find({"type": jobtype, "version": {"$ne": current}}, {"_id": 1})
         # the one in force is among the newest but for a moment; it is never dropped
-        rows = await page.sort("version", -1).skip(keep - 1).to_list(None)
+        rows = await page.sort("version", -1).skip(handler_rules.VERSIONS_KEPT - 1).to_list(None)
         if rows:
             await self.collections.versions.delete_many({"_id": {"$in": [row["_id"] for row in rows]}})
 

@@ -22,7 +22,7 @@ _KEPT: Final = (
 
 
 def release_or_discard(tx: Tx, owner: str, releases: Sequence[Release], now_ms: int) -> ReleaseReport:
-    report = release_jobs(tx, owner, archives(releases), now_ms)
+    report = release_jobs(tx, owner, _archives(releases), now_ms)
     _discard(tx, releases, report)
     return report
 
@@ -35,16 +35,9 @@ def add_ended_or_discard(
     now_ms: int,
     position: JournalPosition | None,
 ) -> ReleaseReport:
-    report = add_ended_jobs(tx, owner, jobs, archives(releases), now_ms, position)
+    report = add_ended_jobs(tx, owner, jobs, _archives(releases), now_ms, position)
     _discard(tx, releases, report)
     return report
-
-
-def archives(releases: Sequence[Release]) -> Sequence[Release]:
-    """The releases, as if all were kept."""
-    if Discard not in set(map(type, releases)):
-        return releases
-    return [Archive(*release) if isinstance(release, Discard) else release for release in releases]
 
 
 def _discard(tx: Tx, releases: Sequence[Release], report: ReleaseReport) -> None:
@@ -65,3 +58,10 @@ def _drop_words(tx: Tx, ids: list[str]) -> None:
     for n, number, result_bytes, log_bytes in kept:
         drop_result(tx, n, number, result_bytes)
         drop_log(tx, n, number, log_bytes)
+
+
+def _archives(releases: Sequence[Release]) -> Sequence[Release]:
+    """The releases, as if all were kept."""
+    if Discard not in set(map(type, releases)):
+        return releases
+    return [Archive(*release) if isinstance(release, Discard) else release for release in releases]

@@ -17,6 +17,7 @@ from typing import Final
 
 import apsw
 
+from store.claim_rules import WINDOW
 from store.sqlite.file.catalog import Lane
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.schema import QUEUED
@@ -25,7 +26,6 @@ from store.sqlite.queue.rates import Rates
 from store.sqlite.queue.taking import COLUMNS, Room, Row, Taken, delivered, lock
 from store.values.jobs import Claim
 
-WINDOW: Final = 16
 _MOST_LOOKS: Final = 200
 """Lanes beyond the limit that one claim looks at in vain; the next one goes on from there."""
 _MOST_READ: Final = 256

@@ -15,14 +15,12 @@ from typing import Final
 
 import apsw
 
+from store.claim_rules import MAX_CHILDREN
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.schema import QUEUED, State
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.endings import COLUMNS, Duty, Ending, Family, Row, archive_jobs, cancelled
 from store.sqlite.queue.row_changes import leave, put_in_queue, queued_state
-
-MAX_CHILDREN: Final = 1000
-"""In one transaction: some 25 ms."""
 
 _NEXT: Final = f"SELECT {COLUMNS} FROM jobs j WHERE j.parent = ? AND j.id > ?"
 _HELD: Final = f"{_NEXT} AND j.state = {State.HELD} ORDER BY j.id LIMIT ?"

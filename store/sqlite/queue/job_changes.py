@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 
 import apsw
 
-from store.errors import Conflict, NotFound
-from store.refusals import check_cancel, check_family, check_move
+from store.errors import NotFound
+from store.refusals import check_cancel, check_family, check_move, check_update
 from store.sqlite.file.buckets import CODE_NUMBER
 from store.sqlite.file.schema import LIVE, State
 from store.sqlite.file.writer import Tx
@@ -14,7 +14,6 @@ from store.sqlite.queue.endings import COLUMNS, Row, cancelled
 from store.sqlite.queue.families import end_jobs, is_noted
 from store.sqlite.queue.row_changes import (
     change_payload,
-    change_priority,
     delete_rows,
     drop_result,
     leave,
@@ -24,6 +23,7 @@ from store.sqlite.queue.row_changes import (
 from store.sqlite.queue.rows import disposition
 from store.sqlite.queue.turns import make_turn
 from store.sqlite.queue.window import is_beyond, numbers_all
+from store.values.job_changes import JobChange
 from store.values.jobs import IndexState, state_of
 from vocabulary.states import Code, JobState
 
@@ -36,17 +36,6 @@ _REPLAY: Final = (
 
 
 _REJOIN: Final = f"UPDATE jobs SET pending = pending + 1 WHERE id = ? AND state {LIVE} RETURNING n"
-
-
-class Change(NamedTuple):
-    """What `update_job` is to change; None leaves a thing as it is."""
-
-    token: int | None
-    data: bytes | None
-    repeat: str | None
-    priority: int | None
-    dt_ms: int | None
-    at_rest: bool
 
 
 class Move(NamedTuple):
@@ -70,24 +59,14 @@ def _must_find(tx: Tx, tenant: str, job_id: str) -> Row:
     return row
 
 
-def update_job(tx: Tx, tenant: str, job_id: str, change: Change, now_ms: int) -> JobState:
+def update_job(tx: Tx, tenant: str, job_id: str, change: JobChange, now_ms: int) -> JobState:
     row = _must_find(tx, tenant, job_id)
-    if row.state == State.ARCHIVED:
-        raise Conflict(f"job {job_id} is archived: it cannot be changed, only replayed")
-    if change.token is not None and (row.state != State.RUNNING or change.token != row.token):
-        raise Conflict(f"job {job_id}: token {change.token} is not that of its current delivery")
-    if change.repeat and row.parent:
-        raise Conflict(f"job {job_id} has a parent, which would never end: it cannot repeat")
-    if row.state == State.RUNNING and (change.at_rest or change.dt_ms is not None):
-        raise Conflict(f"job {job_id} is running: it cannot be changed now")
+    delivery = row.token if row.state == State.RUNNING else None
+    check_update(job_id, change, delivery, has_ended=row.state == State.ARCHIVED)
     if change.data is not None:
         change_payload(tx, row.n, change.data)
-    if change.repeat is not None:
-        tx.conn.execute("UPDATE jobs SET repeat = ? WHERE n = ?", (change.repeat or None, row.n))
     if change.dt_ms is not None:
         _change_due(tx, row, change.dt_ms, now_ms)
-    if change.priority is not None:
-        change_priority(tx, row.n, change.priority)
     sql = "SELECT state, due, lease, done, lock FROM jobs WHERE n = ?"
     return state_of(*disposition(*tx.conn.execute(sql, (row.n,)).get), now_ms)
 

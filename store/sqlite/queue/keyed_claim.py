@@ -9,6 +9,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
 
+from store.claim_rules import TURN_WAIT_MS
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.rates import Rates
 from store.sqlite.queue.taking import Room, Taken, delivered, lock
@@ -28,9 +29,6 @@ from store.values.jobs import Claim
 _LANE: Final = itemgetter(-1)
 _MOST_LOOKS: Final = 200
 """Turns beyond the limit that one claim looks at in vain; the next one goes on from there."""
-_MOST_WAIT_MS: Final = 1000
-"""After this long a turn that is full, or whose rate domain has no token, is looked at again: the cap or the rate may
-have been changed."""
 
 
 def take_turns(tx: Tx, number: int, rates: Rates, room: Room, claim: Claim) -> list[Taken]:
@@ -73,7 +71,7 @@ class _Round:
         places = places_left(self._tx, turn.turn, cap, self._claim.limit + 1)
         wanted = min(places, self._share, self._room.jobs)
         if places <= 0:
-            self.rests.append(Rest(turn.turn, 0, open=False, at_ms=now_ms + _MOST_WAIT_MS))
+            self.rests.append(Rest(turn.turn, 0, open=False, at_ms=now_ms + TURN_WAIT_MS))
             return
         first = retried(self._tx, turn.turn) if cap == 1 else None
         if first is None:
@@ -89,7 +87,7 @@ class _Round:
             self.served.append(turn)
         is_full = cap is not None and len(taken) == places
         if no_token_until_ms is not None or is_full:
-            at_ms = now_ms + _MOST_WAIT_MS if no_token_until_ms is None else no_token_until_ms
+            at_ms = now_ms + TURN_WAIT_MS if no_token_until_ms is None else no_token_until_ms
             self.rests.append(Rest(turn.turn, len(taken), open=False, at_ms=at_ms))
         elif len(taken) == len(rows) < wanted:
             self.emptied.append((turn.turn, len(taken)))
@@ -103,7 +101,7 @@ class _Round:
             domain = self._tx.catalog.lane(row[-1]).domain
             if not self._rates.allows(domain):
                 soonest_ms = self._rates.next_ms(domain)
-                return taken, min(soonest_ms, self._claim.now_ms + _MOST_WAIT_MS)
+                return taken, min(soonest_ms, self._claim.now_ms + TURN_WAIT_MS)
             if not self._room.take([row[4]]):
                 break
             self._rates.take(domain)

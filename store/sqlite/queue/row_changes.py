@@ -43,6 +43,7 @@ def change_payload(tx: Tx, n: int, data: bytes) -> None:
 
 
 def change_priority(tx: Tx, n: int, priority: int) -> None:
+    """Of a live job that does not run."""
     sql = "SELECT j.type, j.lane, j.state, j.turn, j.due, l.domain FROM jobs j JOIN lanes l USING (lane) WHERE j.n = ?"
     number, old_lane, state, turn, due_ms, domain = tx.conn.execute(sql, (n,)).get
     lane = tx.catalog.make_lane(number, domain, priority, keyed=turn is not None)
@@ -54,8 +55,6 @@ def change_priority(tx: Tx, n: int, priority: int) -> None:
     for place, change in ((old_lane, -1), (lane, 1)):
         if state <= State.DEFERRED:
             put_in_queue(tx, place, state, change, stored=change, due_ms=due_ms)
-        elif state == State.RUNNING:
-            tx.tally.lane(place, running=change, stored=change)
         else:
             tx.tally.lane(place, stored=change)
 

@@ -16,14 +16,13 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 
+from store.claim_rules import MOST_WOKEN
 from store.names import JOB_COST_US, KEY_CREDIT_US, PRIORITIES
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.schema import QUEUED, State
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.taking import COLUMNS
 from store.values.jobs import KeyState
-
-_MOST_WOKEN: Final = 1000
 
 _WAKE: Final = (
     "UPDATE turns SET open = 1 WHERE turn IN"
@@ -94,7 +93,7 @@ def get_key_state(conn: apsw.Connection, jobtype: str, key: str, limit: int, now
 def wake(tx: Tx, number: int, now_ms: int) -> None:
     """Open the turns whose time has come, and take from those that opened, for whatever reason, what they have saved up
     beyond their credit."""
-    tx.conn.execute(_WAKE, (number, now_ms, _MOST_WOKEN))
+    tx.conn.execute(_WAKE, (number, now_ms, MOST_WOKEN))
     served = tx.conn.execute("SELECT served FROM types WHERE type = ?", (number,)).get
     tx.conn.execute(RAISE, (number, served - KEY_CREDIT_US))
 

@@ -1,36 +1,26 @@
 """Handlers by type and version. `types.handler` is the version in force, `types.last_handler` the last one given."""
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import apsw
 
+from store import handler_rules
 from store.errors import NotFound
-from store.handler_rules import check_still_wanted
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.writer import Tx
-from store.values.records import Handler, HandlerSummary
+from store.values.records import Handler, HandlerSummary, NewHandler
 
 _COLUMNS: Final = "h.version, h.created, h.lang, h.data, h.author, h.restored_from, h.tree"
 _SUMMARY: Final = "h.version, h.created, h.lang, h.author, h.restored_from, length(h.data), h.version = t.handler"
 
 
-class NewHandler(NamedTuple):
-    jobtype: str
-    lang: str
-    data: bytes
-    author: str
-    now_ms: int
-    tree: str = ""
-    restored_from: int = 0
-
-
-def set_handler(tx: Tx, new: NewHandler, keep: int, after: int | None = None, *, exactly: bool = False) -> Handler:
+def set_handler(tx: Tx, new: NewHandler, after: int | None = None, *, exactly: bool = False) -> Handler:
     handler = _put_in_force(tx, new, after, exactly=exactly)
     tx.conn.execute(
         "DELETE FROM handlers WHERE type = ?1 AND version NOT IN"
         " (SELECT version FROM handlers WHERE type = ?1 ORDER BY version DESC LIMIT ?2)"
         " AND version <> (SELECT handler FROM types WHERE type = ?1)",
-        (tx.catalog.make_type(new.jobtype), keep),
+        (tx.catalog.make_type(new.jobtype), handler_rules.VERSIONS_KEPT),
     )
     return handler
 
@@ -41,16 +31,16 @@ def _put_in_force(tx: Tx, new: NewHandler, after: int | None, *, exactly: bool) 
     if current is not None and (current.lang, current.data) == (new.lang, new.data):
         return current
     if after is not None:
-        check_still_wanted(current, after, new.now_ms, exactly=exactly)
+        handler_rules.check_still_wanted(current, after, new.created_ms, exactly=exactly)
     sql = "UPDATE types SET last_handler = last_handler + 1, handler = last_handler + 1 WHERE type = ?"
     tx.conn.execute(sql, (number,))
     version = tx.conn.execute("SELECT handler FROM types WHERE type = ?", (number,)).get
     tx.conn.execute(
         "INSERT INTO handlers (type, version, created, lang, author, restored_from, data, tree)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (number, version, new.now_ms, new.lang, new.author, new.restored_from, new.data, new.tree),
+        (number, version, new.created_ms, new.lang, new.author, new.restored_from, new.data, new.tree),
     )
-    return Handler(new.jobtype, version, new.now_ms, new.lang, new.data, new.author, new.restored_from, new.tree)
+    return new.numbered(version)
 
 
 def get_handler(conn: apsw.Connection, jobtype: str, version: int | None) -> Handler | None:
@@ -67,12 +57,12 @@ def delete_handler(tx: Tx, jobtype: str) -> bool:
     return tx.conn.execute(sql, (jobtype,)).get is not None
 
 
-def roll_back_handler(tx: Tx, jobtype: str, version: int, now_ms: int, author: str, keep: int) -> Handler:
+def roll_back_handler(tx: Tx, jobtype: str, version: int, now_ms: int, author: str) -> Handler:
     old = get_handler(tx.conn, jobtype, version)
     if old is None:
         raise NotFound(f"{jobtype} has no version {version} of its handler (any more)")
-    new = NewHandler(jobtype, old.lang, old.data, author, now_ms, old.tree, restored_from=version)
-    return set_handler(tx, new, keep)
+    new = NewHandler(jobtype, old.lang, old.data, now_ms, author, old.tree, restored_from=version)
+    return set_handler(tx, new)
 
 
 def list_handlers(conn: apsw.Connection, tenant: str) -> list[HandlerSummary]:

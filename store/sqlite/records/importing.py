@@ -12,6 +12,7 @@ from store.sqlite.file.schema import INLINE_BYTES, State
 from store.sqlite.file.totals import COUNTS, add_totals
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue import families
+from store.sqlite.queue.add import keep_position
 from store.sqlite.queue.row_changes import put_in_queue, queued_state
 from store.sqlite.queue.rows import data_key, encode_history, inline, result_key, write_blob
 from store.sqlite.queue.turns import enter, make_turn
@@ -215,10 +216,6 @@ def _put_audit(tx: Tx, record: AuditRecord) -> None:
     )
 
 
-def _put_position(tx: Tx, position: JournalPosition) -> None:
-    tx.conn.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?, ?)", position)
-
-
 def _put_series(tx: Tx, series: SeriesRecord) -> None:
     raise_sysids(tx, series.last)
 
@@ -238,6 +235,6 @@ _PUT: Final[dict[type[Record], Callable[[Tx, Any], None]]] = {
     Bucket: _put_bucket,
     FailureGroup: _put_failures,
     AuditRecord: _put_audit,
-    JournalPosition: _put_position,
+    JournalPosition: keep_position,
     SeriesRecord: _put_series,
 }

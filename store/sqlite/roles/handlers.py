@@ -3,26 +3,14 @@
 from store.protocol.handlers import HandlerShelf
 from store.sqlite.file.core import SqliteCore
 from store.sqlite.records import handlers
-from store.values.records import Handler, HandlerSummary
+from store.values.records import Handler, HandlerSummary, NewHandler
 
 
 class SqliteHandlers(SqliteCore, HandlerShelf):
     async def set_handler(
-        self,
-        tenant: str,
-        jobtype: str,
-        *,
-        lang: str,
-        data: bytes,
-        now_ms: int,
-        author: str = "",
-        tree: str = "",
-        after: int | None = None,
-        exactly: bool = False,
-        keep: int = 50,
+        self, tenant: str, new: NewHandler, *, after: int | None = None, exactly: bool = False
     ) -> Handler:
-        new = handlers.NewHandler(jobtype, lang, data, author, now_ms, tree)
-        return await self._write(lambda tx: handlers.set_handler(tx, new, keep, after, exactly=exactly))
+        return await self._write(lambda tx: handlers.set_handler(tx, new, after, exactly=exactly))
 
     async def get_handler(self, tenant: str, jobtype: str, version: int | None = None) -> Handler | None:
         return await self._read(lambda conn: handlers.get_handler(conn, jobtype, version))
@@ -31,9 +19,9 @@ class SqliteHandlers(SqliteCore, HandlerShelf):
         return await self._write(lambda tx: handlers.delete_handler(tx, jobtype))
 
     async def roll_back_handler(
-        self, tenant: str, jobtype: str, version: int, *, now_ms: int, author: str = "", keep: int = 50
+        self, tenant: str, jobtype: str, version: int, *, now_ms: int, author: str = ""
     ) -> Handler:
-        return await self._write(lambda tx: handlers.roll_back_handler(tx, jobtype, version, now_ms, author, keep))
+        return await self._write(lambda tx: handlers.roll_back_handler(tx, jobtype, version, now_ms, author))
 
     async def list_handlers(self, tenant: str) -> list[HandlerSummary]:
         return await self._read(lambda conn: handlers.list_handlers(conn, tenant))

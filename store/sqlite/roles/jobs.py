@@ -7,6 +7,7 @@ from typing import Final
 from store.protocol.jobs import JobVerbs
 from store.sqlite.file.core import SqliteCore
 from store.sqlite.queue import add, families, job_changes, listing, numbers, rates, turns
+from store.values.job_changes import JobChange
 from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord, KeyState
 from store.values.records import RateDomain, RateState
 from vocabulary.states import Code, JobState
@@ -65,20 +66,7 @@ class SqliteJobs(SqliteCore, JobVerbs):
     async def get_key_state(self, tenant: str, jobtype: str, key: str, *, limit: int, now_ms: int) -> KeyState:
         return await self._read(lambda conn: turns.get_key_state(conn, jobtype, key, limit, now_ms))
 
-    async def update_job(
-        self,
-        tenant: str,
-        job_id: str,
-        *,
-        now_ms: int,
-        token: int | None = None,
-        data: bytes | None = None,
-        repeat: str | None = None,
-        priority: int | None = None,
-        dt_ms: int | None = None,
-        at_rest: bool = False,
-    ) -> JobState:
-        change = job_changes.Change(token, data, repeat, priority, dt_ms, at_rest)
+    async def update_job(self, tenant: str, job_id: str, change: JobChange, *, now_ms: int) -> JobState:
         return await self._write(lambda tx: job_changes.update_job(tx, tenant, job_id, change, now_ms))
 
     async def cancel_job(self, tenant: str, job_id: str, *, now_ms: int, running: bool = False) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from store.base import Code, JobState, Retry, Store, Tenant, WaitingType
+from store.base import Code, JobState, NewHandler, Retry, Store, Tenant, WaitingType
 from store.errors import InvalidValue
 from tests.support.jobs import (
     JOBTYPE,
@@ -60,7 +60,7 @@ async def test_a_deferred_job_takes_its_place_when_it_comes_due(store: Store) ->
 
 async def test_the_store_says_when_the_next_deferred_job_comes_due(store: Store) -> None:
     assert await store.get_next_due(after_ms=T0) is None
-    await store.set_handler(TENANT, JOBTYPE, lang="sh", data=b"true", now_ms=T0)
+    await store.set_handler(TENANT, NewHandler(JOBTYPE, "sh", b"true", T0))
     await store.add_jobs([new_job(1), new_job(2, dt_ms=T0 + 60), new_job(3, dt_ms=T0 + 50)], now_ms=T0)
     assert [await store.get_next_due(after_ms=T0 + later_ms) for later_ms in (0, 49, 50, 60)] == [
         T0 + 50,
@@ -79,7 +79,7 @@ async def test_the_store_says_when_the_next_deferred_job_comes_due(store: Store)
 @pytest.mark.parametrize("others", ["domains", "unhandled"])
 async def test_many_deferred_jobs_do_not_hide_the_next(store: Store, others: str) -> None:
     """Whoever asks again from each time that is said comes to it, and does not pass it."""
-    await store.set_handler(TENANT, JOBTYPE, lang="sh", data=b"true", now_ms=T0)
+    await store.set_handler(TENANT, NewHandler(JOBTYPE, "sh", b"true", T0))
     if others == "domains":
         more = [new_job(n, domain=f"d{n}", dt_ms=T0 + 9000) for n in range(1001)]
     else:
@@ -102,7 +102,7 @@ async def test_waiting_types_say_count_age_and_handler(store: Store) -> None:
     )
     assert await store.get_waiting_jobtypes(now_ms=T0) == [WaitingType(JOBTYPE, 2, T0 - 9, 0)]
     assert await store.get_waiting_jobtypes(now_ms=T0, runnable=True) == []
-    handler = await store.set_handler(TENANT, JOBTYPE, lang="sh", data=b"true", now_ms=T0)
+    handler = await store.set_handler(TENANT, NewHandler(JOBTYPE, "sh", b"true", T0))
     waiting = [WaitingType(JOBTYPE, 3, T0 - 9, handler.version)]
     assert await store.get_waiting_jobtypes(now_ms=T0 + 99) == waiting
     assert await store.get_waiting_jobtypes(now_ms=T0 + 99, runnable=True) == waiting

@@ -12,7 +12,9 @@ from store.base import (
     EndReport,
     HoldReport,
     IndexEnd,
+    JobChange,
     JobState,
+    NewHandler,
     Store,
     WindowMove,
     WindowReport,
@@ -297,8 +299,10 @@ async def test_the_end_of_a_consumer_frees_its_jobs_in_steps(store: Store) -> No
 async def test_held_jobs_can_be_changed_and_cancelled(store: Store) -> None:
     await store.set_consumer(CONSUMER)
     token = await lead(store)
-    await store.add_jobs(new_jobs(3), now_ms=T0)
-    await store.update_job(TENANT, job_id(0), now_ms=T0, priority=1000, data=b"new", dt_ms=T0 + 7)
+    await store.create_job(new_job(0, unique="u"), now_ms=T0)
+    await store.add_jobs(new_jobs(2, start=1), now_ms=T0)
+    await store.create_job(new_job(3, unique="u", priority=1000, data=b"new"), now_ms=T0)
+    await store.update_job(TENANT, job_id(0), JobChange(data=b"newer", dt_ms=T0 + 7), now_ms=T0)
     await store.cancel_job(TENANT, job_id(1), now_ms=T0)
     await check_counters(store, TENANT, T0)
     report = await move(store, token, released=3)
@@ -308,7 +312,7 @@ async def test_held_jobs_can_be_changed_and_cancelled(store: Store) -> None:
 
 
 async def test_a_type_with_a_consumer_is_closed_to_the_straight_way(store: Store) -> None:
-    await store.set_handler(TENANT, JOBTYPE, lang="sh", data=b"", now_ms=T0)
+    await store.set_handler(TENANT, NewHandler(JOBTYPE, "sh", b"", T0))
     assert (await store.get_type_gates([JOBTYPE]))[0].is_open
     await store.set_consumer(CONSUMER)
     assert not (await store.get_type_gates([JOBTYPE]))[0].is_open

@@ -2,7 +2,7 @@
 
 import pytest
 
-from store.base import Content, ContentSummary, Store, Tenant
+from store.base import Content, ContentSummary, NewHandler, Store, Tenant
 from store.errors import InvalidValue
 from store.names import MAX_CONTENT_BYTES, MAX_CONTENTS_AT_ONCE
 from tests.support.jobs import T0, TENANT
@@ -64,9 +64,11 @@ async def test_contents_count_and_go_with_their_tenant(store: Store) -> None:
     assert await store.list_content_tenants() == ["other"]
 
 
-async def test_trees_are_those_of_all_kept_versions(store: Store) -> None:
+async def test_trees_are_those_of_all_kept_versions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("store.handler_rules.VERSIONS_KEPT", 2)
+
     async def put(data: bytes, tree: str, jobtype: str = f"{TENANT}-one") -> int:
-        handler = await store.set_handler(TENANT, jobtype, lang="sh", data=data, now_ms=T0, tree=tree, keep=2)
+        handler = await store.set_handler(TENANT, NewHandler(jobtype, "sh", data, T0, tree=tree))
         assert (await store.get_handler(TENANT, jobtype)) == handler
         assert handler.tree == tree
         return handler.version
@@ -77,7 +79,7 @@ async def test_trees_are_those_of_all_kept_versions(store: Store) -> None:
     await put(b"1", A, f"{TENANT}-two")
     await store.delete_handler(TENANT, f"{TENANT}-two")
     assert await store.list_trees(TENANT) == [A, B]
-    back = await store.roll_back_handler(TENANT, f"{TENANT}-one", first, now_ms=T0, keep=2)
+    back = await store.roll_back_handler(TENANT, f"{TENANT}-one", first, now_ms=T0)
     assert back.tree == B
     await put(b"3", C)
     await put(b"4", C)
@@ -106,7 +108,7 @@ async def test_a_piece_may_be_as_large_as_it_says(store: Store) -> None:
         lambda store: store.list_contents(TENANT, limit=0),
         lambda store: store.remove_contents(TENANT, [A + "a"], before_ms=T0),
         lambda store: store.list_trees("A"),
-        lambda store: store.set_handler(TENANT, f"{TENANT}-x", lang="sh", data=b"", now_ms=T0, tree="x"),
+        lambda store: store.set_handler(TENANT, NewHandler(f"{TENANT}-x", "sh", b"", T0, tree="x")),
     ],
 )
 async def test_what_is_wrong_is_refused(store: Store, wrong: object) -> None:

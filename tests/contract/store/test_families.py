@@ -20,7 +20,7 @@ class Died(Exception):
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("store.sqlite.queue.families.MAX_CHILDREN", STEP)
-    monkeypatch.setattr("store.mongo.queue.relatives._MAX_CHILDREN", STEP)
+    monkeypatch.setattr("store.mongo.queue.relatives.MAX_CHILDREN", STEP)
     monkeypatch.setattr("store.mongo.queue.relatives._CHUNK", STEP)
 
 
@@ -252,7 +252,7 @@ async def test_upkeep_comes_back_from_a_large_family_before_it_is_done(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("store.sqlite.roles.queue._FAMILY_STEPS", 1)
-    monkeypatch.setattr("store.mongo.queue.expire._MAX_CHILDREN", STEP)
+    monkeypatch.setattr("store.mongo.queue.expire._MOST_FOLLOWED", STEP)
     await make_family(store)
     await end(store, 0, Code.FAILED)
     done = [await count(store, JobState.ARCHIVED)]

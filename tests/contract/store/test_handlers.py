@@ -1,18 +1,21 @@
 """Handlers: versions that only grow, deletion that forgets nothing, roll-back as a new version."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from store.base import Handler, Store
+from store.base import Handler, NewHandler, Store
 from store.errors import Conflict, InvalidValue, NotFound
 from store.names import MAX_HANDLER_BYTES
 from tests.support.jobs import JOBTYPE, T0, TENANT
 
 
-async def put(store: Store, data: bytes, now_ms: int = T0, **more: object) -> Handler:
-    arguments = {"lang": "python", "data": data, "now_ms": now_ms} | more
-    return await store.set_handler(TENANT, JOBTYPE, **arguments)  # type: ignore[arg-type]  # a bag of keywords
+async def put(
+    store: Store, data: bytes, now_ms: int = T0, *, after: int | None = None, exactly: bool = False, **more: Any
+) -> Handler:
+    new = NewHandler(JOBTYPE, "python", data, now_ms)._replace(**more)
+    return await store.set_handler(TENANT, new, after=after, exactly=exactly)
 
 
 async def test_the_newest_version_is_in_force(store: Store) -> None:
@@ -100,8 +103,8 @@ async def test_whatever_the_order_the_save_that_was_asked_for_last_is_in_force(s
 async def test_listings(store: Store) -> None:
     for n in range(3):
         await put(store, b"v%d" % n, T0 + n)
-    await store.set_handler(TENANT, "acme-a", lang="sh", data=b"true", now_ms=T0)
-    await store.set_handler("other", "other-a", lang="sh", data=b"true", now_ms=T0)
+    await store.set_handler(TENANT, NewHandler("acme-a", "sh", b"true", T0))
+    await store.set_handler("other", NewHandler("other-a", "sh", b"true", T0))
     assert [(h.jobtype, h.version, h.size_bytes) for h in await store.list_handlers(TENANT)] == [
         ("acme-a", 1, 4),
         (JOBTYPE, 3, 2),
@@ -118,9 +121,10 @@ async def test_listings(store: Store) -> None:
     assert await store.list_handled_types(TENANT) == [JOBTYPE]
 
 
-async def test_only_the_newest_versions_are_kept(store: Store) -> None:
+async def test_only_the_newest_versions_are_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("store.handler_rules.VERSIONS_KEPT", 3)
     for n in range(6):
-        await put(store, b"v%d" % n, keep=3)
+        await put(store, b"v%d" % n)
     assert [h.version for h in await store.list_handler_versions(TENANT, JOBTYPE)] == [6, 5, 4]
 
 
@@ -128,8 +132,8 @@ async def test_malformed_handlers_are_refused(store: Store) -> None:
     with pytest.raises(InvalidValue):
         await put(store, b"x" * (MAX_HANDLER_BYTES + 1))
     with pytest.raises(InvalidValue):
-        await put(store, b"x", keep=0)
+        await put(store, b"x", -1)
     with pytest.raises(InvalidValue):
         await put(store, b"x", lang="")
     with pytest.raises(InvalidValue):
-        await store.set_handler("other", JOBTYPE, lang="sh", data=b"", now_ms=T0)
+        await store.set_handler("other", NewHandler(JOBTYPE, "sh", b"", T0))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from store.base import ApiKey, AuditEvent, Code, Store, Tenant
+from store.base import ApiKey, AuditEvent, Code, NewHandler, Store, Tenant
 from tests.support.jobs import JOBTYPE, OWNER, T0, TENANT, archive, claim, claim_one, new_job
 
 TEXTS = [
@@ -54,7 +54,7 @@ async def test_free_names_come_back_as_they_were(store: Store, label: str) -> No
     key = ApiKey(label, TENANT, b"\x00", (label, "b"), T0, None, label)
     await store.add_key(key)
     assert await store.get_key(label) == key
-    handler = await store.set_handler(TENANT, JOBTYPE, lang=label, data=b"\x00$", now_ms=T0, author=label)
+    handler = await store.set_handler(TENANT, NewHandler(JOBTYPE, label, b"\x00$", T0, author=label))
     assert await store.get_handler(TENANT, JOBTYPE) == handler
     assert await store.put_once(TENANT, label, b"v", expires_ms=T0 + 9, now_ms=T0) == b"v"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from store.base import Code, Creation, JobFilter, JobState, Lease, Store
+from store.base import Code, Creation, JobChange, JobFilter, JobState, Lease, Store
 from store.errors import Conflict, InvalidValue, NotFound
 from tests.support.jobs import (
     JOBTYPE,
@@ -108,11 +108,12 @@ async def test_creating_the_same_id_again_changes_nothing(store: Store) -> None:
 
 async def test_update_moves_a_waiting_job(store: Store) -> None:
     await store.add_jobs(new_jobs(3), now_ms=T0)
-    state = await store.update_job(TENANT, job_id(2), now_ms=T0, priority=1000, data=b"new", repeat="daily")
-    assert state == JobState.WAITING
-    assert await store.update_job(TENANT, job_id(0), now_ms=T0, dt_ms=T0 + 50) == JobState.DEFERRED
+    assert (
+        await store.update_job(TENANT, job_id(2), JobChange(data=b"new", dt_ms=T0 - 1), now_ms=T0) == JobState.WAITING
+    )
+    assert await store.update_job(TENANT, job_id(0), JobChange(dt_ms=T0 + 50), now_ms=T0) == JobState.DEFERRED
     first, second = await claim(store)
-    assert (first.id, first.data, first.repeat, first.priority) == (job_id(2), b"new", "daily", 1000)
+    assert (first.id, first.data, first.due_ms) == (job_id(2), b"new", T0 - 1)
     assert second.id == job_id(1)
     (counters,) = await store.get_counters(TENANT, now_ms=T0)
     assert (counters.waiting, counters.deferred, counters.running) == (0, 1, 2)
@@ -121,30 +122,33 @@ async def test_update_moves_a_waiting_job(store: Store) -> None:
 async def test_a_worker_updates_the_data_of_its_own_delivery_only(store: Store) -> None:
     await store.add_jobs([new_job(1)], now_ms=T0)
     job = await claim_one(store)
-    assert await store.update_job(TENANT, job.id, now_ms=T0, token=job.token, data=b"50 %") == JobState.RUNNING
+    assert (
+        await store.update_job(TENANT, job.id, JobChange(token=job.token, data=b"50 %"), now_ms=T0) == JobState.RUNNING
+    )
     with pytest.raises(Conflict):
-        await store.update_job(TENANT, job.id, now_ms=T0, token=job.token + 1, data=b"no")
+        await store.update_job(TENANT, job.id, JobChange(token=job.token + 1, data=b"no"), now_ms=T0)
     with pytest.raises(Conflict):
-        await store.update_job(TENANT, job.id, now_ms=T0, dt_ms=T0 + 1)
-    await store.update_job(TENANT, job.id, now_ms=T0, priority=1000)
+        await store.update_job(TENANT, job.id, JobChange(dt_ms=T0 + 1), now_ms=T0)
     await store.release_jobs(OWNER, [archive(job)], now_ms=T0)
     with pytest.raises(Conflict):
-        await store.update_job(TENANT, job.id, now_ms=T0, data=b"late")
+        await store.update_job(TENANT, job.id, JobChange(data=b"late"), now_ms=T0)
     record = await store.get_job(TENANT, job.id, now_ms=T0)
     assert record is not None
-    assert (record.job.data, record.job.priority) == (b"50 %", 1000)
+    assert record.job.data == b"50 %"
 
 
 async def test_a_job_at_rest_is_updated_and_one_that_runs_is_not(store: Store) -> None:
     await store.add_jobs([new_job(1, dt_ms=T0 + 1000)], now_ms=T0)
-    assert await store.update_job(TENANT, job_id(1), now_ms=T0, data=b"new", at_rest=True) == JobState.DEFERRED
+    assert (
+        await store.update_job(TENANT, job_id(1), JobChange(data=b"new", at_rest=True), now_ms=T0) == JobState.DEFERRED
+    )
     job = await claim_one(store, now_ms=T0 + 1000)
     assert job.data == b"new"
     for now_ms in (T0 + 1000, T0 + 1000 + LEASE_MS):
         with pytest.raises(Conflict, match="is running"):
-            await store.update_job(TENANT, job_id(1), now_ms=now_ms, data=b"newer", at_rest=True)
+            await store.update_job(TENANT, job_id(1), JobChange(data=b"newer", at_rest=True), now_ms=now_ms)
     await store.release_jobs(OWNER, [retry(job, T0 + 9000)], now_ms=T0 + 1001)
-    await store.update_job(TENANT, job_id(1), now_ms=T0 + 1001, data=b"newest", at_rest=True)
+    await store.update_job(TENANT, job_id(1), JobChange(data=b"newest", at_rest=True), now_ms=T0 + 1001)
     assert (await claim_one(store, now_ms=T0 + 9000)).data == b"newest"
 
 
@@ -166,7 +170,7 @@ async def test_a_job_is_replayed_with_other_data(store: Store, unique: str, size
 async def test_payloads_can_grow_and_shrink(store: Store) -> None:
     await store.add_jobs([new_job(1)], now_ms=T0)
     for size_bytes in (100_000, 10, 200_000, 5):
-        await store.update_job(TENANT, job_id(1), now_ms=T0, data=b"x" * size_bytes)
+        await store.update_job(TENANT, job_id(1), JobChange(data=b"x" * size_bytes), now_ms=T0)
         assert (await store.get_usage(TENANT)).size_bytes == size_bytes
         record = await store.get_job(TENANT, job_id(1), now_ms=T0)
         assert record is not None
@@ -262,7 +266,10 @@ async def test_a_foreign_id_is_as_good_as_none(store: Store) -> None:
     assert await store.get_job("other", job_id(1), now_ms=T0) is None
     assert await store.get_states("other", [job_id(1)], now_ms=T0) == {}
     assert await store.get_position("other", job_id(1), now_ms=T0) is None
-    for verb in (store.cancel_job("other", job_id(1), now_ms=T0), store.update_job("other", job_id(1), now_ms=T0)):
+    for verb in (
+        store.cancel_job("other", job_id(1), now_ms=T0),
+        store.update_job("other", job_id(1), JobChange(), now_ms=T0),
+    ):
         with pytest.raises(NotFound):
             await verb
     await store.cancel_job(TENANT, job_id(1), now_ms=T0)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from store.base import Code, ConsumerRecord, Job, KeyState, RateDomain, Rearm, Store, Unclaim, WindowMove
+from store.base import Code, ConsumerRecord, Job, JobChange, KeyState, RateDomain, Rearm, Store, Unclaim, WindowMove
 from store.errors import InvalidValue
 from tests.support.jobs import (
     JOBTYPE,
@@ -181,7 +181,7 @@ async def test_cancelling_and_deferring_let_the_next_one_go(store: Store) -> Non
     await store.add_jobs(keyed(range(4), "ada"), now_ms=T0)
     running = await claim_one(store, max_per_key=1)
     await store.cancel_job(TENANT, job_id(1), now_ms=T0)
-    await store.update_job(TENANT, job_id(2), now_ms=T0, dt_ms=T0 + 1000)
+    await store.update_job(TENANT, job_id(2), JobChange(dt_ms=T0 + 1000), now_ms=T0)
     await end(store, running)
     assert ids(await claim(store, max_per_key=1)) == [job_id(3)]
     await store.cancel_job(TENANT, job_id(3), now_ms=T0, running=True)
@@ -201,11 +201,12 @@ async def test_a_replayed_or_moved_job_waits_for_its_turn(store: Store) -> None:
 
 
 async def test_priority_orders_the_jobs_of_a_key_but_not_the_keys(store: Store) -> None:
-    await store.add_jobs(keyed(range(3), "ada"), now_ms=T0)
+    await store.add_jobs(keyed(range(2), "ada"), now_ms=T0)
+    await store.create_job(new_job(2, key="ada", unique="u"), now_ms=T0)
     await store.add_jobs([new_job(9, key="ada", priority=1000), new_job(10, key="bob", priority=0)], now_ms=T0)
     first = await claim(store, max_per_key=1)
     assert ids(first) == [job_id(9), job_id(10)]
-    await store.update_job(TENANT, job_id(2), now_ms=T0, priority=1000)
+    await store.create_job(new_job(11, key="ada", unique="u", priority=1000), now_ms=T0)
     await end(store, *first)
     assert ids(await claim(store, max_per_key=1)) == [job_id(2)]
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from store.base import ApiKey, Store, Tenant
+from store.base import ApiKey, NewHandler, Store, Tenant
 from store.errors import Conflict
 from tests.support.jobs import JOBTYPE, T0, TENANT, new_jobs
 from tests.support.turns import interleave, open_pair
@@ -23,7 +23,7 @@ async def make(number: int, store: Store) -> bool:
         return False
     await store.add_key(ApiKey(f"new-{number}", TENANT, b"hash", ("read",), T0))
     await store.add_jobs(new_jobs(3, 10 * number), now_ms=T0)
-    await store.set_handler(TENANT, JOBTYPE, lang="sh", data=b"true", now_ms=T0)
+    await store.set_handler(TENANT, NewHandler(JOBTYPE, "sh", b"true", T0))
     await store.put_once(TENANT, "k", b"new", expires_ms=T0 + 9, now_ms=T0)
     return True
 

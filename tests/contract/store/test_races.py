@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 from pymongo import MongoClient
 
-from store.base import Archive, Code, Lease, Retry, Store, Unclaim
+from store.base import Archive, Code, JobChange, Lease, Retry, Store, Unclaim
 from store.errors import StoreError
 from store.url import open_store
 from tests.support.jobs import LEASE_MS, OWNER, T0, TENANT, archive, claim, claim_one, job_id, new_job, outcome
@@ -96,7 +96,7 @@ async def cancel(store: Store) -> Any:
 
 
 async def put_off(store: Store) -> Any:
-    return await store.update_job(TENANT, job_id(WAITING), dt_ms=NOW + 9000, now_ms=NOW)
+    return await store.update_job(TENANT, job_id(WAITING), JobChange(dt_ms=NOW + 9000), now_ms=NOW)
 
 
 async def delete(store: Store) -> Any:

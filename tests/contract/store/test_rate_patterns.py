@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from store import rate_rules
-from store.base import RateDomain, Store
+from store.base import JobChange, RateDomain, Store
 from store.errors import Conflict, InvalidValue
 from store.rate_rules import MAX_PATTERNS
 from tests.support.jobs import OWNER, T0, TENANT, archive, claim, ids, job_id, new_job, new_jobs, retry
@@ -101,9 +101,10 @@ async def test_jobs_that_come_back_to_a_domain_are_found(store: Store) -> None:
     assert ids(await claim(store, now_ms=T0 + 500)) == [second.id]
     await store.expire_locks(now_ms=T0 + 500, owner=OWNER)
     assert len(await claim(store, now_ms=T0 + 600)) == 4
-    await store.add_jobs([new_job(9, domain="e", dt_ms=T0 + 90_000)], now_ms=T0 + 600)
+    await store.create_job(new_job(9, domain="e", dt_ms=T0 + 90_000, unique="u"), now_ms=T0 + 600)
     assert await claim(store, now_ms=T0 + 600) == []
-    await store.update_job(TENANT, job_id(9), now_ms=T0 + 600, dt_ms=T0 + 700, priority=1000)
+    await store.create_job(new_job(10, domain="e", unique="u", priority=1000), now_ms=T0 + 600)
+    await store.update_job(TENANT, job_id(9), JobChange(dt_ms=T0 + 700), now_ms=T0 + 600)
     assert await claim(store, now_ms=T0 + 699) == []
     assert ids(await claim(store, now_ms=T0 + 700)) == [job_id(9)]
     await store.release_jobs(OWNER, [archive(third)], now_ms=T0 + 700)

@@ -12,9 +12,11 @@ from store.base import (
     AuditEvent,
     ConsumerRecord,
     Creation,
+    JobChange,
     JobFilter,
     JobState,
     Lease,
+    NewHandler,
     RateDomain,
     Store,
     Tenant,
@@ -66,7 +68,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "list_jobs": {"tenant": TENANT, "where": WHERE, "now_ms": T0},
     "list_children": {"tenant": TENANT, "parent_id": ID, "now_ms": T0},
     "get_position": {"tenant": TENANT, "job_id": ID, "now_ms": T0},
-    "update_job": {"tenant": TENANT, "job_id": ID, "now_ms": T0},
+    "update_job": {"tenant": TENANT, "job_id": ID, "change": JobChange(), "now_ms": T0},
     "cancel_job": {"tenant": TENANT, "job_id": ID, "now_ms": T0},
     "replay_jobs": {"tenant": TENANT, "job_ids": [ID], "dt_ms": T0, "now_ms": T0},
     "move_job": {"tenant": TENANT, "job_id": ID, "jobtype": JOBTYPE, "dt_ms": T0, "now_ms": T0},
@@ -79,7 +81,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "list_rate_domains": {"tenant": TENANT, "now_ms": T0},
     "delete_rate_domain": {"tenant": TENANT, "domain": "api", "now_ms": T0},
     "find_rate": {"tenant": TENANT, "domain": "api", "now_ms": T0},
-    "set_handler": {"tenant": TENANT, "jobtype": JOBTYPE, "lang": "sh", "data": b"", "now_ms": T0},
+    "set_handler": {"tenant": TENANT, "new": NewHandler(JOBTYPE, "sh", b"", T0)},
     "roll_back_handler": {"tenant": TENANT, "jobtype": JOBTYPE, "version": 1, "now_ms": T0},
     "get_counters": {"tenant": TENANT, "now_ms": T0},
     "expire_records": {"now_ms": T0, "audit_before_ms": 0},
@@ -120,7 +122,7 @@ async def test_a_lease_lasts_a_millisecond_or_more(store: Store, verb: str, leas
 @pytest.mark.parametrize("verb", sorted(set(verbs_with("tenant")) & SOUND.keys()))
 async def test_a_tenant_has_the_name_of_one(store: Store, verb: str) -> None:
     arguments = SOUND[verb] | {"tenant": "Ac me"}
-    if verb in {"get_job_at", "set_handler", "roll_back_handler"}:
+    if verb in {"get_job_at", "roll_back_handler"}:
         arguments |= {"jobtype": JOBTYPE}
     assert await refusal(lambda store: getattr(store, verb)(**arguments), store) == f"'Ac me'{A_TENANT}"
 

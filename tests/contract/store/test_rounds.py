@@ -2,7 +2,7 @@
 
 import pytest
 
-from store.base import Code, Job, JobState, Rearm, Store
+from store.base import Code, Job, JobChange, JobState, Rearm, Store
 from tests.support.jobs import (
     LEASE_MS,
     OWNER,
@@ -54,7 +54,7 @@ async def test_the_retry_window_begins_when_a_job_first_becomes_due(store: Store
 
 async def test_the_window_of_a_job_that_is_moved_before_it_starts_moves_along(store: Store) -> None:
     await store.add_jobs([new_job(1, dt_ms=T0 + 4000)], now_ms=T0)
-    await store.update_job(TENANT, job_id(1), now_ms=T0, dt_ms=T0 + 9000)
+    await store.update_job(TENANT, job_id(1), JobChange(dt_ms=T0 + 9000), now_ms=T0)
     assert (await read(store)).window_ms == T0 + 9000
 
 

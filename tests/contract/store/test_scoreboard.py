@@ -2,7 +2,7 @@
 
 import pytest
 
-from store.base import Archive, Code, Store
+from store.base import Archive, Code, NewHandler, Store
 from store.errors import InvalidValue
 from store.values.scoreboard import DAY_MS, HOUR_MS, MINUTE_MS, RESOLUTIONS
 from tests.support.jobs import (
@@ -165,7 +165,7 @@ async def test_usage_counts_jobs_and_bytes(store: Store) -> None:
     assert tuple(await store.get_usage(TENANT)) == (1, 12, 0)
     assert tuple(await store.get_usage("nobody")) == (0, 0, 0)
     for data in (b"one", b"three"):
-        await store.set_handler(TENANT, JOBTYPE, lang="sh", data=data, now_ms=T0)
+        await store.set_handler(TENANT, NewHandler(JOBTYPE, "sh", data, T0))
     assert tuple(await store.get_usage(TENANT)) == (1, 12 + 3 + 5, 1)
     await store.delete_handler(TENANT, JOBTYPE)
     assert tuple(await store.get_usage(TENANT)) == (1, 12 + 3 + 5, 0), "its versions are kept, and count"

@@ -9,6 +9,7 @@ from store.base import (
     Code,
     JobState,
     JournalPosition,
+    NewHandler,
     NewJob,
     Release,
     Retry,
@@ -151,9 +152,9 @@ async def test_the_position_moves_with_the_ends(store: Store) -> None:
 async def test_gates_tell_handler_pause_and_suspension(store: Store) -> None:
     await store.create_tenant(Tenant(TENANT, T0))
     await store.create_tenant(Tenant("beta", T0))
-    handler = await store.set_handler(TENANT, LONG, lang="sh", data=b"", now_ms=T0)
+    handler = await store.set_handler(TENANT, NewHandler(LONG, "sh", b"", T0))
     await store.set_type_paused(TENANT, STRAIGHT, paused=True)
-    await store.set_handler("beta", "beta-x", lang="sh", data=b"", now_ms=T0)
+    await store.set_handler("beta", NewHandler("beta-x", "sh", b"", T0))
     await store.update_tenant("beta", suspended=True)
     asked = ["beta-x", STRAIGHT, "acme-never", LONG]
     assert [tuple(gate) for gate in await store.get_type_gates(asked)] == [

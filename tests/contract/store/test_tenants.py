@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from store.base import ApiKey, AuditEvent, Job, JobFilter, JobState, RateDomain, Store, Tenant
+from store.base import ApiKey, AuditEvent, Job, JobFilter, JobState, NewHandler, RateDomain, Store, Tenant
 from store.errors import Conflict, InvalidValue, NotFound
 from store.values.scoreboard import DAY_MS
 from tests.support.jobs import JOBTYPE, OWNER, T0, TENANT, archive, claim, new_job, new_jobs
@@ -139,7 +139,7 @@ async def give_everything(store: Store, tenant: str, start: int) -> Job:
     await store.create_job(child, now_ms=T0)
     ended = archive(done, result=b"x" * 9000, fingerprint="f", message="m")
     await store.release_jobs(OWNER, [ended, archive(parent)], now_ms=T0)
-    await store.set_handler(tenant, jobtype, lang="sh", data=b"true", now_ms=T0)
+    await store.set_handler(tenant, NewHandler(jobtype, "sh", b"true", T0))
     await store.set_rate_domain(RateDomain(tenant, "api", 1.0, 1), now_ms=T0)
     await store.put_once(tenant, "k", b"v", expires_ms=T0 + 9, now_ms=T0)
     await store.add_key(KEY._replace(key_id=f"key-{tenant}", tenant=tenant))

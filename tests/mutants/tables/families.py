@@ -63,5 +63,5 @@ MUTANTS: list[Mutant] = [
     ),
     relatives("what is left of a family is forgotten", "    if is_done:\n", "    if True:\n"),
     relatives("a parent is replayed too early", 'isdisjoint(document.get("todo", ()))', "isdisjoint(())"),
-    relatives("a release changes all children", "None if owner is None else Budget(_MAX_CHILDREN)", "None"),
+    relatives("a release changes all children", "None if owner is None else Budget(MAX_CHILDREN)", "None"),
 ]

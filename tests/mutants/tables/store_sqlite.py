@@ -270,10 +270,10 @@ MUTANTS: list[Mutant] = [
         "    numbers = [row.n for row in found if row is not None and row.state == State.ARCHIVED]",
         "    numbers = [row.n for row in found if row is not None]",
     ),
-    change(
+    in_file("store/refusals.py", "tests/contract/store/test_job_changes.py -k sqlite")(
         "a token of another delivery may update",
-        "(row.state != State.RUNNING or change.token != row.token):",
-        "(row.state != State.RUNNING):",
+        "    if change.token is not None and change.token != delivery:",
+        "    if change.token is not None and delivery is None:",
     ),
     endings(
         "a parent is never woken",

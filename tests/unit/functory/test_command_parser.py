@@ -32,6 +32,7 @@ CASES = [
     ("job add echo --json", {"payload": []}),
     ("job create --json jobs.json", {"file": "jobs.json"}),
     ("job create --json", {"file": "-"}),
+    ("job wait a --timeout-s 5 b", {"ids": ["a", "b"], "timeout_s": 5.0}),
     ("work take g1 --limit 1 g2", {"types": ["g1", "g2"], "limit": 1}),
     ("work renew a:1 --lease-s 3 b:2", {"leases": [("a", 1), ("b", 2)]}),
     ("work report a:1 --result x ok", {"leases": ("a", 1), "outcome": "ok"}),

@@ -15,7 +15,7 @@ from handlers.folders.archive import list_archive
 from handlers.folders.limits import DEFAULT_LIMITS, PIECE_BYTES
 from handlers.folders.manifest import Manifest, digest_of, entry_of, in_pieces
 from runner.errors import FilesMissingError
-from store.base import Store
+from store.base import NewHandler, Store
 from store.url import open_store
 from tests.support.jobs import T0, TENANT
 
@@ -122,20 +122,21 @@ async def test_what_a_killed_process_left_goes_and_what_another_makes_stays(
 
 
 async def test_only_what_no_version_needs_and_nobody_touched_is_collected(
-    store: Store, trees: UnpackedTrees, tmp_path: Path
+    store: Store, trees: UnpackedTrees, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("store.handler_rules.VERSIONS_KEPT", 1)
     kept, gone = await put(store, FILES), await put(store, {"main.py": b"return 1", "other": b"other"})
     young = await put(store, {"young": b"young"}, T0 + GRACE_MS)
     for manifest in (kept, gone, young):
         await trees.have(TENANT, manifest.digest)
-    await store.set_handler(TENANT, f"{TENANT}-t", lang="python", data=b"{}", now_ms=T0, tree=kept.digest)
+    await store.set_handler(TENANT, NewHandler(f"{TENANT}-t", "python", b"{}", T0, tree=kept.digest))
     collector = FolderCollector(store, trees)
     assert await collector.collect(T0 + GRACE_MS) == 0, "all are young"
     assert await collector.collect(T0 + GRACE_MS + 1) == 2, "the list of one, and the piece that no other has"
     names = await asyncio.to_thread(names_in, tmp_path / "trees")
     assert names == sorted([f"{TENANT}.{kept.digest}", f"{TENANT}.{young.digest}"])
     assert await asyncio.to_thread(read, await trees.have(TENANT, kept.digest)) == FILES
-    await store.set_handler(TENANT, f"{TENANT}-t", lang="python", data=b"{1}", now_ms=T0, tree="", keep=1)
+    await store.set_handler(TENANT, NewHandler(f"{TENANT}-t", "python", b"{1}", T0, tree=""))
     assert await collector.collect(T0 + 3 * GRACE_MS) > 0
     assert await store.list_contents(TENANT) == []
     assert await asyncio.to_thread(names_in, tmp_path / "trees") == []
@@ -143,7 +144,7 @@ async def test_only_what_no_version_needs_and_nobody_touched_is_collected(
 
 async def test_a_tenant_whose_folders_cannot_be_read_keeps_all(store: Store, trees: UnpackedTrees) -> None:
     await put(store, FILES)
-    await store.set_handler(TENANT, f"{TENANT}-t", lang="python", data=b"{}", now_ms=T0, tree="0" * 64)
+    await store.set_handler(TENANT, NewHandler(f"{TENANT}-t", "python", b"{}", T0, tree="0" * 64))
     before = await store.list_contents(TENANT)
     assert await FolderCollector(store, trees).collect(T0 + 9 * GRACE_MS) == 0
     assert await store.list_contents(TENANT) == before

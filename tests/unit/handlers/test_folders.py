@@ -10,11 +10,12 @@ import pytest
 
 from handlers.errors import InvalidHandlerError
 from handlers.folders.archive import ArchiveKind, archive_pieces, list_archive, read_member
-from handlers.folders.limits import DEFAULT_LIMITS, MB, PIECE_BYTES, FolderLimits
+from handlers.folders.limits import DEFAULT_LIMITS, PIECE_BYTES, FolderLimits
 from handlers.folders.manifest import Manifest, digest_of, entry_of
 from handlers.folders.names import check_names, clean_name
 from handlers.folders.project import complete_project, read_project
 from tests.support.archives import tar_of, tar_with, zip_of
+from vocabulary.sizes import MIB
 
 FILES = {"main.py": b"import helper\n", "helper.py": b"", "data/words.txt": "wörter\n".encode()}
 
@@ -138,7 +139,7 @@ def test_links_encryption_and_unknown_methods_in_a_zip_are_refused() -> None:
 
 
 def test_bombs_are_refused_before_they_are_built() -> None:
-    zeros = bytes(40 * MB)
+    zeros = bytes(40 * MIB)
     assert "unpack to more than" in refusal(tar_of({"zeros": zeros}))
     assert "times as large" in refusal(zip_of({"zeros": zeros}), "zip")
     many = FolderLimits(files=10)

@@ -26,7 +26,7 @@ from runner.errors import PackagesBusyError, PackagesMissingError, PackagesRefus
 from runner.packages.provider import Packages, ProviderSettings
 from runner.packages.source import State
 from runner.packages.trees import TreeFolder
-from store.base import Tenant
+from store.base import NewHandler, Tenant
 from store.url import open_store
 from tests.support.told_sandbox import HASH, ToldSandbox, packages
 from tests.support.wheels import asking_for, frame
@@ -343,7 +343,10 @@ async def test_closing_ends_builds(told: ToldSandbox, tmp_path: Path) -> None:
 # Collection
 
 
-async def test_what_no_version_refers_to_is_collected(told: ToldSandbox, tmp_path: Path) -> None:
+async def test_what_no_version_refers_to_is_collected(
+    told: ToldSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("store.handler_rules.VERSIONS_KEPT", 1)
     shelf = packages(told, tmp_path / "packages")
     store = f"sqlite:///{tmp_path / 'functory.db'}"
     async with open_store(store) as kept:
@@ -352,7 +355,7 @@ async def test_what_no_version_refers_to_is_collected(told: ToldSandbox, tmp_pat
 
         async def save(lock: Lock) -> None:
             handler = Handler("python", "return 1", lock=lock)
-            await kept.set_handler("acme", "acme-x", lang="python", data=encode_handler(handler), now_ms=1, keep=1)
+            await kept.set_handler("acme", NewHandler("acme-x", "python", encode_handler(handler), 1))
 
         await shelf.have("acme-x", LOCK)
         await shelf.have("acme-x", lock_of(2))

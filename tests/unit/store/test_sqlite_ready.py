@@ -7,7 +7,7 @@ from typing import Any
 import apsw
 import pytest
 
-from store.base import RateDomain
+from store.base import JobChange, RateDomain
 from store.sqlite import SqliteStore
 from store.sqlite.file import schema
 from store.sqlite.queue.domain_claim import READY
@@ -78,14 +78,16 @@ async def ready(store: SqliteStore) -> list[tuple[Any, ...]]:
 
 async def test_a_domain_is_not_looked_at_before_the_job_that_came_back_is_due(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path / "store.db") as store:
-        await store.add_jobs([new_job(n, domain=f"d{n}") for n in range(4)], now_ms=T0)
+        await store.create_job(new_job(1, domain="d1", unique="u"), now_ms=T0)
+        await store.add_jobs([new_job(n, domain=f"d{n}") for n in (0, 2, 3)], now_ms=T0)
         retried, given_back, ended, moved = await claim(store)
         await store.release_jobs(OWNER, [retry(retried, T0 + 9), archive(ended), archive(moved)], now_ms=T0)
         assert await ready(store) == [("d0", T0 + 9)]
         await store.expire_locks(now_ms=given_back.dt_ms)
-        await store.update_job(TENANT, given_back.id, dt_ms=T0 + 9, now_ms=T0)
+        await store.update_job(TENANT, given_back.id, JobChange(dt_ms=T0 + 9), now_ms=T0)
         await claim(store)
-        await store.update_job(TENANT, given_back.id, dt_ms=T0 + 8, priority=1000, now_ms=T0)
+        await store.update_job(TENANT, given_back.id, JobChange(dt_ms=T0 + 8), now_ms=T0)
+        await store.create_job(new_job(9, domain="d1", unique="u", priority=1000), now_ms=T0)
         await store.replay_jobs(TENANT, [ended.id], dt_ms=T0 + 7, now_ms=T0)
         await store.move_job(TENANT, moved.id, "acme-b", dt_ms=T0 + 6, now_ms=T0)
         assert await ready(store) == [("d0", T0 + 9), ("d1", T0 + 8), ("d2", T0 + 7), ("d3", T0 + 6)]
@@ -97,7 +99,7 @@ async def test_a_change_of_a_limit_reopens_what_waits_for_a_token_and_nothing_el
         await store.add_jobs([new_job(n, domain=f"d{n % 2}", dt_ms=T0 - 9 + n) for n in range(4)], now_ms=T0)
         await store.add_jobs([new_job(9, domain="d2", dt_ms=T0 + 3_600_000)], now_ms=T0)
         first, _ = await claim(store)
-        await store.update_job(TENANT, job_id(2), dt_ms=T0 + 1_800_000, now_ms=T0)
+        await store.update_job(TENANT, job_id(2), JobChange(dt_ms=T0 + 1_800_000), now_ms=T0)
         await store.release_jobs(OWNER, [archive(first)], now_ms=T0)
         assert all(ready_ms > T0 for _, ready_ms in await ready(store))
         await store.set_rate_domain(RateDomain(TENANT, "x", 1.0, 1), now_ms=T0)
