@@ -10,8 +10,8 @@ import pytest
 
 import functory.execution.batches
 import functory.execution.outcomes
-import functory.execution.straight
-import functory.execution.straight_showing
+import functory.execution.straight.showing
+import functory.execution.straight.way
 import functory.loops.courtesy
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
@@ -36,7 +36,7 @@ PID = "import os\nreturn os.getpid()"
 def _not_shown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is, jobs are in the store only with their end."""
     if "deleted" not in request.node.name:
-        monkeypatch.setattr(functory.execution.straight_showing, "_SHOW_AFTER_S", 3600.0)
+        monkeypatch.setattr(functory.execution.straight.showing, "_SHOW_AFTER_S", 3600.0)
 
 
 async def stored(daemon: Daemon, job_id: str) -> JobRecord | None:
@@ -144,7 +144,7 @@ async def test_an_end_that_is_refused_in_every_form_takes_the_long_way(
     async def refuse(*_: Any, **__: Any) -> Any:
         raise InvalidValue("never")
 
-    monkeypatch.setattr(functory.execution.straight, "_RETURN_AFTER_S", 3600.0)
+    monkeypatch.setattr(functory.execution.straight.way, "_RETURN_AFTER_S", 3600.0)
     async with running_daemon(tmp_path) as daemon:
         await ready(daemon)
         monkeypatch.setattr(daemon.store, "add_ended_jobs", refuse)
