@@ -12,9 +12,9 @@ from functory.daemon.daemon import Daemon
 from functory.execution.straight.followers import FEW, MOST, TIRED_S, Followers
 from functory.intake.job_options import JobOptions
 from store.base import Job, JobState, NewJob
-from tests.service.test_straight import Calls, added, has_left, ready
 from tests.support.clocks import FakeClock
 from tests.support.service import ended, running_daemon, until
+from tests.support.straight import Calls, added, has_left, ready
 from tests.support.straight_times import set_straight_times
 
 UNUSUAL = JobOptions(priority=1000)

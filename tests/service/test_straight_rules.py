@@ -24,9 +24,9 @@ from functory.tenant_limits import TenantLimits
 from store.base import Code, JobRecord, JobState, Outcome, Release
 from store.errors import InvalidValue
 from store.names import MAX_RESULT_BYTES
-from tests.service.test_straight import SLOW, ready
 from tests.support.served_daemon import served_daemon
 from tests.support.service import ended, register, running_daemon, until
+from tests.support.straight import SLOW, ready
 
 FOREVER = "import time\ntime.sleep(600)"
 PID = "import os\nreturn os.getpid()"
