@@ -45,7 +45,6 @@ _LONG: Final = (
 _MANY: Final = {
     "acceptance/test_command_line.py": 2,
     "acceptance/test_several_daemons.py": 2,
-    "bedrock/test_on_mongodb.py": 2,
     "browser/test_journeys.py": 2,
     "contract/engines/": 2,
     "contract/store/": 4,

@@ -28,10 +28,10 @@ from functory.execution.endings import Ending, Recorded, is_plain_end
 from functory.execution.executor import Executor, ExecutorSettings
 from functory.execution.handlers_in_force import HandlersInForce
 from functory.execution.outbox import Outbox
-from functory.execution.straight import StraightWay
+from functory.execution.straight.type_gates import TypeGates
+from functory.execution.straight.way import StraightWay
 from functory.execution.tenant_book import TenantBook
 from functory.execution.trial_runs import TrialRuns
-from functory.execution.type_gates import TypeGates
 from functory.execution.waiters import Waiters
 from functory.folders.collecting import FolderCollector
 from functory.folders.unpacked import UnpackedTrees

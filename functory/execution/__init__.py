@@ -2,13 +2,8 @@
 
 executor.py          picks, claims, runs; outlook.py what the last look at the store saw; claims_under_way.py its claims
 slots.py             the batches that run; due_alarm.py when to look for jobs that were to start later
-straight.py          jobs that start before the store has them; type_gates.py whether those of a type may
-followers.py         jobs that wait to start so until others are taken up; straight_jobs.py how they are shown
-straight_showing.py  those of them that take long; straight_arrivals.py how they enter the store, and which do not
-straight_ends.py     those whose end is on its way there
-gathering.py         jobs that come quickly, one by one, start together
+straight/            jobs that start before the store has them
 batches.py           one batch: to the runner, and to the outbox; keyed_starts.py when those of types with keys start
-recent_ends.py       jobs that ended a moment ago
 handler_cache.py     handlers by version; handlers_in_force.py that of a type; handler_document.py their stored form
 leases.py            what this daemon has claimed, and may still start
 tenant_book.py       what each tenant may have

@@ -23,7 +23,7 @@ from functory.execution.outbox import Outbox
 from functory.execution.outcomes import retry_policy
 from functory.execution.outlook import Outlook
 from functory.execution.slots import Slots
-from functory.execution.straight import StraightWay
+from functory.execution.straight.way import StraightWay
 from functory.execution.tenant_book import TenantBook
 from functory.loops.shared import Shared
 from handlers.errors import HandlerError

@@ -3,7 +3,7 @@ another one changed as soon as it tells, or after a poll. So a handler that is c
 the store each time."""
 
 from functory.execution.handler_cache import HandlerCache
-from functory.execution.type_gates import TypeGates
+from functory.execution.straight.type_gates import TypeGates
 from handlers.model import Handler
 from store.base import Store
 

@@ -26,8 +26,8 @@ from functory.execution.afterwards import NOTHING_MORE, Afterwards
 from functory.execution.ending_admission import EndingAdmission
 from functory.execution.endings import REFUSED, Admitted, Ending, Recorded
 from functory.execution.outcomes import without_run
-from functory.execution.straight import StraightWay
-from functory.execution.straight_arrivals import add_ended
+from functory.execution.straight.arrivals import add_ended
+from functory.execution.straight.way import StraightWay
 from functory.execution.wishes import Wish, creations_of, go_into_the_store, journal_pieces
 from functory.intake.admission import Admission
 from functory.intake.former_tenants import deliveries_of_former_tenants

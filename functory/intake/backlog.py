@@ -43,8 +43,8 @@ _ID, _JOBTYPE, _DATA = fields(NewJob, "id"), fields(NewJob, "jobtype"), fields(N
 _ID_READ, _JOBTYPE_READ, _PAYLOAD_READ = fields(Record, "id"), fields(Record, "jobtype"), fields(Record, "payload")
 
 
-class StraightWay(Protocol):
-    """Takes lines that need not wait for the store (execution/straight.py)."""
+class StraightIntake(Protocol):
+    """Takes lines that need not wait for the store (execution/straight/way.py)."""
 
     def admits(self, jobtype: str, lines: Sequence[bytes]) -> bool:
         """Whether jobs of these lines could start as soon as they are durable, or as soon as the jobs before them have
@@ -88,7 +88,7 @@ class Backlog:
         self._reached = ""
         """The last id that the reader has had in hand. It may be faster than the acknowledgement."""
         self._call_reader: Callable[[], None] = _nobody
-        self._straight: StraightWay | None = None
+        self._straight: StraightIntake | None = None
         self._held: dict[str, tuple[str, int]] = {}
         """Ids on the straight way, with tenant and bytes: the reader passes them by, and the journal keeps their
         lines."""
@@ -117,7 +117,7 @@ class Backlog:
         cost the store little more than one."""
         return not self._knows_all or self._is_urgent
 
-    def use(self, straight: StraightWay) -> None:
+    def use(self, straight: StraightIntake) -> None:
         self._straight = straight
 
     async def write(self, jobtype: str, lines: list[bytes], options: JobOptions = PLAIN) -> list[str]:

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from functory.intake.backlog import Backlog, StraightWay
+from functory.intake.backlog import Backlog, StraightIntake
 from functory.intake.job_options import PLAIN, JobOptions
 from functory.intake.journal_reader import JournalReader
 from functory.intake.weights import Weight
@@ -51,7 +51,7 @@ class Intake:
 
     # Lines on the straight way
 
-    def use(self, straight: StraightWay) -> None:
+    def use(self, straight: StraightIntake) -> None:
         """Lines that it admits go to it when they are durable, and not to the store."""
         self._backlog.use(straight)
 

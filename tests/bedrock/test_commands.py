@@ -8,7 +8,7 @@ import pytest
 from functory.operations.handlers import delete_handler, get_handler, list_handlers, put_handler
 from functory.operations.jobs import cancel_job
 from store.base import JobRecord
-from tests.support.bedrock import Bedrock, Session
+from tests.support.bedrock import Bedrock, Session, on_every_store
 from tests.support.clocks import FakeClock
 from tests.support.workers import ACME
 
@@ -26,6 +26,7 @@ async def test_numbers_ascend_and_jobs_of_several_names_come_together(session: S
     assert (await session.ask("QueryJob", jobID=1)).json["data"] == {}
 
 
+@on_every_store
 async def test_all_jobs_or_none(session: Session) -> None:
     jobs = [{"name": "a"}, {"name": "b", "jobPriority": 7}]
     reply = await session.ask("CreateJobs", jobs=json.dumps(jobs))
@@ -61,6 +62,7 @@ async def test_higher_priority_first_then_by_time(session: Session) -> None:
     assert [job["jobID"] for job in reply.json["jobs"]] == [2, 4, 3, 1]
 
 
+@on_every_store
 async def test_unique_gives_the_job_that_is_there_and_changes_its_data(session: Session) -> None:
     assert (await session.ask("CreateJob", name="u", unique="true", data='{"a":1}')).json == {"jobID": 1}
     assert (await session.ask("CreateJob", name="u", unique="true", data='{"a":2}')).json == {"jobID": 1}
@@ -80,6 +82,7 @@ async def test_first_run_and_retry_after(session: Session, clock: FakeClock) -> 
     assert (await session.ask("GetJob", name="later")).json["jobID"] == 1
 
 
+@on_every_store
 async def test_children_run_when_their_parent_has_finished_and_it_sees_them_then(session: Session) -> None:
     await session.ask("CreateJob", name="album", data='{"n":0}')
     assert (await session.ask("CreateJob", name="piece", parentJobID=1)).status == 405
@@ -121,6 +124,7 @@ async def test_only_a_running_job_is_finished_or_failed(session: Session) -> Non
     assert (await session.ask("FinishJob", jobID=1)).status == 405
 
 
+@on_every_store
 async def test_a_retry_comes_when_it_was_asked_for_with_its_data(session: Session, clock: FakeClock) -> None:
     await session.ask("CreateJob", name="x")
     await session.ask("GetJob", name="x")
@@ -181,6 +185,7 @@ async def test_what_is_refused_registers_no_type(bedrock: Bedrock, session: Sess
     assert {row.jobtype for row in await list_handlers(bedrock.shop.service, "acme")} == {"acme-u", "acme-x"}
 
 
+@on_every_store
 @pytest.mark.parametrize("before", ["running", "deferred", "ended"])
 async def test_a_retry_with_a_name_continues_the_job_under_that_name(
     bedrock: Bedrock, session: Session, clock: FakeClock, before: str
@@ -213,6 +218,7 @@ async def test_a_retry_with_a_name_keeps_the_data_and_wakes_who_waits_for_it(bed
         assert (await second.ask("FinishJob", jobID=1)).status == 200
 
 
+@on_every_store
 async def test_a_job_with_a_unique_name_keeps_its_name(session: Session) -> None:
     await session.ask("CreateJob", name="a", unique="true")
     await session.ask("GetJob", name="a")
@@ -229,6 +235,7 @@ async def test_a_repeating_job_is_retried_when_its_next_round_comes(session: Ses
     assert rows == [["QUEUED", "2027-01-15 09:00:00"]]
 
 
+@on_every_store
 async def test_cancel_only_what_does_not_run(session: Session) -> None:
     await session.ask("CreateJob", name="x")
     await session.ask("CreateJob", name="x")
@@ -275,6 +282,7 @@ async def test_an_update_renews_the_lease(bedrock: Bedrock, session: Session, cl
     assert await state_of(session, 1) == "QUEUED"
 
 
+@on_every_store
 async def test_who_lost_a_job_does_not_end_the_work_of_another(bedrock: Bedrock, clock: FakeClock) -> None:
     async with bedrock.session() as first, bedrock.session() as second:
         await first.ask("CreateJob", name="x", retryAfter="+1 MINUTE")

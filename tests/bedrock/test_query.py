@@ -9,7 +9,7 @@ from functory.loops.slices import Slices
 from functory.operations.tenants import create_tenant
 from functory.tenant_limits import TenantLimits
 from store.base import NewJob
-from tests.support.bedrock import Bedrock, Session
+from tests.support.bedrock import Bedrock, Session, on_every_store
 
 
 async def rows(session: Session, statement: str) -> object:
@@ -47,6 +47,7 @@ FILTERS = {
 }
 
 
+@on_every_store
 async def test_filters(session: Session) -> None:
     await some(session)
     for where, found in FILTERS.items():

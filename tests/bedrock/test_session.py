@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.support.bedrock import open_bedrock
+from tests.support.bedrock import Session, on_every_store, open_bedrock
 from tests.support.clocks import FakeClock
 from tests.support.needs import need_command
 from vocabulary.time_text import to_ms
@@ -39,20 +39,23 @@ def clock_at(moment: str) -> int:
     return to_ms(datetime.fromisoformat(f"2014-12-29 {moment}").replace(tzinfo=UTC))
 
 
-async def test_the_session_of_the_page_byte_by_byte(tmp_path: Path) -> None:
-    clock = FakeClock(clock_at(MOMENTS[0]))
-    async with open_bedrock(tmp_path, clock) as bedrock, bedrock.session() as session:
-        for (request, answer), moment in zip(SESSION, MOMENTS, strict=True):
-            clock.advance((clock_at(moment) - clock.wall_ms) / 1000)
-            session.send_bytes(request)
-            assert await session.reader.readexactly(len(answer)) == answer, request
-        session.writer.write_eof()
-        assert await session.rest() == b""
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(clock_at(MOMENTS[0]))
 
 
-async def test_the_session_in_one_piece_gets_the_same_answers(tmp_path: Path) -> None:
+@on_every_store
+async def test_the_session_of_the_page_byte_by_byte(session: Session, clock: FakeClock) -> None:
+    for (request, answer), moment in zip(SESSION, MOMENTS, strict=True):
+        clock.advance((clock_at(moment) - clock.wall_ms) / 1000)
+        session.send_bytes(request)
+        assert await session.reader.readexactly(len(answer)) == answer, request
+    session.writer.write_eof()
+    assert await session.rest() == b""
+
+
+async def test_the_session_in_one_piece_gets_the_same_answers(tmp_path: Path, clock: FakeClock) -> None:
     """Pipelined, and byte for byte in pieces of one."""
-    clock = FakeClock(clock_at(MOMENTS[0]))
     asked = b"".join(request for request, _ in SESSION[:6])
     async with open_bedrock(tmp_path, clock) as bedrock, bedrock.session() as session:
         for place in range(len(asked)):
@@ -76,8 +79,7 @@ def nc() -> str:
     return need_command("nc", "netcat-openbsd")
 
 
-async def test_the_session_with_nc_itself(tmp_path: Path, nc: str) -> None:
-    clock = FakeClock(clock_at(MOMENTS[0]))
+async def test_the_session_with_nc_itself(tmp_path: Path, clock: FakeClock, nc: str) -> None:
     async with open_bedrock(tmp_path, clock) as bedrock:
         process = await asyncio.create_subprocess_exec(
             nc,

@@ -17,6 +17,12 @@ async def sign_in(page: Page, url: str, key: str) -> None:
     await page.wait_for_url(lambda address: "/signin" not in address)
 
 
+async def write_code(page: Page, text: str) -> None:
+    """Over what is there, as a person would."""
+    await page.locator("#code").press("Control+a")
+    await page.keyboard.insert_text(text)
+
+
 @asynccontextmanager
 async def reader(browser: Browser, url: str, key: str = "", **context: Any) -> AsyncIterator[Page]:
     """A page at `url`. Fails at the end if a script raised, or the browser refused something by policy."""

@@ -4,8 +4,7 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from tests.browser.conftest import Tenant
-from tests.browser.reader import reader
-from tests.browser.test_journeys import write_code
+from tests.browser.reader import reader, write_code
 from tests.support.archives import tar_of
 from tests.support.daemon_process import DaemonProcess
 

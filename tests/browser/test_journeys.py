@@ -7,10 +7,10 @@ import re
 import pytest
 from aiohttp import ClientSession
 from msgspec import UnsetType
-from playwright.async_api import Browser, Page, Route, expect
+from playwright.async_api import Browser, Route, expect
 
 from tests.browser.conftest import Tenant
-from tests.browser.reader import reader
+from tests.browser.reader import reader, write_code
 from tests.support.command_line import clean_environ
 from tests.support.daemon_process import DaemonProcess
 from tests.support.engines import need_language
@@ -256,12 +256,6 @@ async def test_a_job_is_watched_cancelled_and_run_again(
         await page.get_by_role("button", name="Run again").click()
         # It runs at once: the page hears of it, and shows the result.
         await expect(page.locator("#result")).to_have_text('"x"')
-
-
-async def write_code(page: Page, text: str) -> None:
-    """Over what is there, as a person would."""
-    await page.locator("#code").press("Control+a")
-    await page.keyboard.insert_text(text)
 
 
 async def run_shell(command: str, **environ: str) -> None:

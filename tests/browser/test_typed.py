@@ -7,8 +7,7 @@ import pytest
 from playwright.async_api import Browser, Dialog, Page, Route, expect
 
 from tests.browser.conftest import Tenant
-from tests.browser.reader import reader, sign_in
-from tests.browser.test_journeys import write_code
+from tests.browser.reader import reader, sign_in, write_code
 from tests.support.daemon_process import DaemonProcess
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]  # the browser lives in one event loop

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from tests.deploy.test_systemd import SYSTEMD, elsewhere
+from tests.support.deploy_files import SYSTEMD
+from tests.support.systemd_install import elsewhere
 
 SYSTEMCTL: Final = """
 echo "$@" >>{root}/asked

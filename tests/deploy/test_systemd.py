@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,11 +13,11 @@ import pytest
 
 from functory.config import load_config
 from tests.support.command_line import clean_environ
+from tests.support.deploy_files import SYSTEMD
 from tests.support.needs import need_command
 from tests.support.notify_socket import notify_socket
+from tests.support.systemd_install import elsewhere
 
-ROOT = Path(__file__).parents[2]
-SYSTEMD = ROOT / "deploy" / "systemd"
 UNITS = ("functory.service", "functory@.service")
 MAX_EXPOSURE = 3.5
 """Of 10, by `systemd-analyze security`; below 4 it says OK. What the sandbox needs is most of the rest."""
@@ -199,14 +198,6 @@ class TestInstall:
         assert not list(installed.places["units"].iterdir())
         assert not list(installed.places["bin"].iterdir())
         installed.run("uninstall.sh")
-
-
-def elsewhere(folder: Path) -> str:
-    """Does what realpath does, as if the folder were /srv: below /tmp the service could not see it. What is in its
-    `apart` is then at the root."""
-    real = shutil.which("realpath")
-    cases = f'"-m {folder}/apart"*) echo "${{3#{folder}/apart}}" ;; "-m {folder}"*) echo "/srv${{3#{folder}}}" ;;'
-    return f'case "$1 $3" in {cases} *) exec {real} "$@" ;; esac'
 
 
 class PretendedRoot:

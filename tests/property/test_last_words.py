@@ -6,10 +6,13 @@ from handlers.model import Handler
 from runner import protocol
 from runner.batch import Batch
 from runner.launch import Level
+from runner.limits import ContextLimits
 from runner.protocol import Reply
 from runner.raw_log import RawLog
-from tests.property.test_batch import LIMITS, NUMBER
 from tests.support.engines import Run, jobs
+
+LIMITS = ContextLimits()
+NUMBER = 1
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from store.base import Discard
 from store.errors import StoreUnavailable
-from tests.service.test_backlog import FLOOD, Intake, Straight, an_intake, stop
+from tests.support.intake import FLOOD, Intake, Straight, an_intake, stop
 from tests.support.jobs import outcome
 from tests.support.service import until
 

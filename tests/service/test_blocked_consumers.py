@@ -14,8 +14,8 @@ from functory.operations.jobs import cancel_job
 from functory.operations.service import Service
 from store.base import Archive, Code, Creation, NewJob, Outcome
 from store.errors import Conflict
-from tests.service.test_consumers import OK, WHO, add, blocked_by, put, standing_at
 from tests.support.clocks import LeapingClock
+from tests.support.consumers import OK, WHO, add, blocked_by, put, standing_at
 from tests.support.polling import until
 from tests.support.service import register, running_daemon
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from functory.consumers.led_consumer import LedConsumer
-from functory.consumers.terms import Terms
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
 from functory.intake.job_options import JobOptions
@@ -17,16 +16,12 @@ from functory.operations import consumers
 from functory.operations.consumers import Standing, WindowPart, window_of
 from functory.operations.job_changes import retry_job
 from functory.operations.jobs import cancel_job
-from functory.operations.principal import Principal
 from functory.operations.service import Service
-from functory.tenant_limits import TenantLimits
 from store.base import JobFilter, JobState
 from store.errors import Conflict, NotFound
+from tests.support.consumers import OK, WHO, add, blocked_by, put, standing_at
 from tests.support.polling import until
 from tests.support.service import register, running_daemon
-
-WHO = Principal("test", "acme", frozenset({"manage", "read", "submit"}), TenantLimits())
-OK = "return payload"
 
 
 @pytest.fixture
@@ -38,25 +33,6 @@ async def daemon(tmp_path: Path) -> AsyncIterator[Daemon]:
 @pytest.fixture
 def service(daemon: Daemon) -> Service:
     return service_of(daemon)
-
-
-async def put(service: Service, name: str = "verify", source: str = "block", **settings: Any) -> bool:
-    start_index = settings.pop("start_index", None)
-    return await consumers.put_consumer(service, WHO, name, source, Terms(**settings), start_index)
-
-
-async def add(daemon: Daemon, payloads: list[bytes], source: str = "block") -> list[str]:
-    return await daemon.intake.write(f"acme-{source}", payloads, JobOptions())
-
-
-async def standing_at(service: Service, processed: int, name: str = "verify") -> Standing:
-    """The consumer, once it has come so far."""
-
-    async def look() -> Standing | None:
-        standing = await consumers.get_consumer(service, "acme", name)
-        return standing if standing.report.processed >= processed else None
-
-    return await until(look)
 
 
 async def test_every_job_is_done_and_progress_reaches_the_head(daemon: Daemon, service: Service) -> None:
@@ -147,16 +123,6 @@ async def test_a_cancelled_job_blocks_until_it_is_deleted(daemon: Daemon, servic
     assert standing.note.blocked[0].next_ms == 0, "nobody runs what somebody cancelled"
     await daemon.store.delete_jobs("acme", [job_id])
     await standing_at(service, 1)
-
-
-async def blocked_by(service: Service, code: str) -> Standing:
-    """The consumer, once an index blocks it that ended so."""
-
-    async def look() -> Standing | None:
-        standing = await consumers.get_consumer(service, "acme", "verify")
-        return standing if [it.code for it in standing.note.blocked] == [code] else None
-
-    return await until(look)
 
 
 async def test_a_cancelled_job_that_is_retried_and_fails_is_tried_again(

@@ -9,9 +9,9 @@ import pytest
 
 from functory.daemon.daemon import Daemon
 from functory.intake.job_options import PLAIN
-from tests.service.test_woken_across import two_daemons
 from tests.support.service import ended, register, running_daemon, until
 from tests.support.stores import BACK_ENDS, back_end_params
+from tests.support.two_daemons import two_daemons
 from tests.support.workers import open_shop, waiting
 
 HOUR: Final = "1h"

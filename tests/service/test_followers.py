@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-import functory.execution.straight
+import functory.execution.straight.way
 from functory.daemon.daemon import Daemon
-from functory.execution.followers import FEW, MOST, TIRED_S, Followers
+from functory.execution.straight.followers import FEW, MOST, TIRED_S, Followers
 from functory.intake.job_options import JobOptions
 from store.base import Job, JobState, NewJob
-from tests.service.test_straight import Calls, added, has_left, ready
 from tests.support.clocks import FakeClock
 from tests.support.service import ended, running_daemon, until
+from tests.support.straight import Calls, added, has_left, ready
 from tests.support.straight_times import set_straight_times
 
 UNUSUAL = JobOptions(priority=1000)
@@ -93,7 +93,7 @@ async def test_who_follows_starts_when_the_others_are_taken_up_and_not_when_they
 async def test_who_waits_in_vain_takes_the_long_way_and_the_next_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(functory.execution.straight, "_RETURN_AFTER_S", 0.03)
+    monkeypatch.setattr(functory.execution.straight.way, "_RETURN_AFTER_S", 0.03)
     async with running_daemon(tmp_path, poll="10 s") as daemon:
         await ready(daemon)
         calls, barrier = Calls(daemon, monkeypatch, "add_jobs"), Barrier(daemon, monkeypatch, "claim_jobs")

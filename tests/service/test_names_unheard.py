@@ -26,7 +26,7 @@ from functory.tenant_limits import TenantLimits
 from functory.workers.values import Order, Worker
 from runner.context import ProcessContext
 from store.base import NewHandler, NewJob, Tenant
-from tests.service.test_consumers import WHO, put
+from tests.support.consumers import WHO, put
 from tests.support.service import ended, register, running_daemon, until
 from tests.support.stores import BACK_ENDS, back_end_params
 

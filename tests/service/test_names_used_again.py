@@ -1,18 +1,17 @@
 """A tenant that is deleted, and another that gets its name: the new one has nothing of the old."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
 from functory.errors import QuotaExceeded
 from functory.operations.principal import Principal
 from functory.operations.submit import submit_lines
-from functory.operations.tenants import create_tenant, delete_tenant
+from functory.operations.tenants import delete_tenant
 from functory.tenant_limits import TenantLimits
 from store.base import Tenant
 from store.errors import Conflict, StoreUnavailable
@@ -20,43 +19,13 @@ from tests.support.clocks import LeapingClock
 from tests.support.service import ended, register, running_daemon, until
 from tests.support.stores import BACK_ENDS, back_end_params
 from tests.support.straight_times import LONG_S, set_straight_times
+from tests.support.tenants import AwayAtTimes, count_jobs, create, delete
 
 
 @pytest.fixture(params=back_end_params())
 async def url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
     async with BACK_ENDS[request.param](tmp_path) as store:
         yield store
-
-
-class AwayAtTimes:
-    """Some verbs of a store, which do not work while it `is_away`."""
-
-    def __init__(self, daemon: Daemon, monkeypatch: pytest.MonkeyPatch, *verbs: str) -> None:
-        self.is_away = False
-        for verb in verbs:
-            monkeypatch.setattr(daemon.store, verb, self._unless_away(getattr(daemon.store, verb)))
-
-    def _unless_away(self, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        async def answer(*given: Any, **named: Any) -> Any:
-            if self.is_away:
-                raise StoreUnavailable("away")
-            return await call(*given, **named)
-
-        return answer
-
-
-async def create(daemon: Daemon, limits: TenantLimits | None = None) -> None:
-    await create_tenant(service_of(daemon), "test", "acme", 1, limits or TenantLimits())
-
-
-async def delete(daemon: Daemon) -> None:
-    while (await delete_tenant(service_of(daemon), "test", "acme")).more:
-        pass
-
-
-async def count_jobs(daemon: Daemon) -> int:
-    await daemon.intake.flush()
-    return (await daemon.store.get_usage("acme")).jobs
 
 
 async def test_what_came_after_the_deletion_goes_before_the_name_is_given_again(tmp_path: Path, url: str) -> None:

@@ -8,7 +8,7 @@ from functory.daemon.service import service_of
 from functory.operations import consumers
 from functory.operations.consumers import Standing
 from store.base import JobFilter, JobState
-from tests.service.test_consumers import add, put, standing_at
+from tests.support.consumers import add, put, standing_at
 from tests.support.polling import until
 from tests.support.service import register, running_daemon
 

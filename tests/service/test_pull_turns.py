@@ -12,7 +12,7 @@ from functory.tenant_limits import TenantLimits
 from handlers.model import Handler
 from scheduler import Candidate, Policy, SchedulerOptions
 from scheduler.table import make_policy
-from tests.service.test_consumers import put, standing_at
+from tests.support.consumers import put, standing_at
 from tests.support.polling import until
 from tests.support.service import register, running_daemon
 

@@ -15,7 +15,7 @@ from functory.operations.idempotency import Fingerprint
 from functory.operations.service import Service
 from functory.operations.submit import Submission, submit_jobs, submit_lines, submit_once
 from store.errors import Conflict
-from tests.service.test_consumers import OK, WHO, add, put, standing_at
+from tests.support.consumers import OK, WHO, add, put, standing_at
 from tests.support.polling import until
 from tests.support.service import register, running_daemon
 

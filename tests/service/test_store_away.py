@@ -11,9 +11,9 @@ from functory.intake import journal_reader
 from journal import BacklogFull, Journal
 from store.base import Code, JobRecord, JobState
 from store.errors import InvalidValue, StoreUnavailable
-from tests.service.test_straight import ready
 from tests.support.clocks import LeapingClock
 from tests.support.service import ended, register, running_daemon, until
+from tests.support.straight import ready
 
 
 def fail_until(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, verb: str, back: asyncio.Event) -> list[int]:

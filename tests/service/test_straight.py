@@ -1,16 +1,15 @@
 """The straight way: when it is taken, and that what holds on the long way holds on it, too."""
 
 import asyncio
-from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import functory.execution.gathering
-import functory.execution.straight
-import functory.execution.straight_showing
+import functory.execution.straight.gathering
+import functory.execution.straight.showing
+import functory.execution.straight.way
 import functory.intake.journal_reader
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
@@ -19,38 +18,8 @@ from functory.operations.jobs import cancel_job, get_job, wait_for_job
 from store.base import Code, JobRecord, JobState
 from store.errors import StoreUnavailable
 from tests.support.service import ended, register, running_daemon, until
+from tests.support.straight import SLOW, Calls, added, has_left, looked, ready
 from tests.support.straight_times import set_straight_times
-
-SLOW = "import time; time.sleep(0.5); return payload"
-
-
-class Calls:
-    """Counts the store's verbs."""
-
-    def __init__(self, daemon: Daemon, monkeypatch: pytest.MonkeyPatch, *verbs: str) -> None:
-        self.of: Counter[str] = Counter()
-        for verb in verbs:
-            self._count(daemon, monkeypatch, verb)
-
-    def _count(self, daemon: Daemon, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
-        work = getattr(daemon.store, verb)
-
-        async def call(*args: Any, **more: Any) -> Any:
-            if verb != "add_jobs" or args[0]:
-                self.of[verb] += 1
-            return await work(*args, **more)
-
-        monkeypatch.setattr(daemon.store, verb, call)
-
-
-async def ready(daemon: Daemon, body: str = "return payload") -> None:
-    """With a handler, and a look that saw that nothing waits."""
-    await register(daemon, "acme-x", body)
-    await until(lambda: looked(daemon))
-
-
-async def looked(daemon: Daemon) -> bool:
-    return daemon.executor.is_clear("acme-x")
 
 
 async def is_full(daemon: Daemon) -> bool:
@@ -98,7 +67,7 @@ async def test_what_is_out_of_the_ordinary_takes_the_long_way(
 async def test_a_daemon_that_stops_starts_nothing_of_what_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(functory.execution.straight, "_RETURN_AFTER_S", 3600.0)
+    monkeypatch.setattr(functory.execution.straight.way, "_RETURN_AFTER_S", 3600.0)
     async with running_daemon(tmp_path, slots="1", poll="10 s") as daemon:
         await ready(daemon, SLOW)
         await daemon.intake.write("acme-x", [b"1"])
@@ -210,14 +179,6 @@ async def test_what_cannot_start_in_time_takes_the_long_way(tmp_path: Path, monk
         await until(lambda: has_left(daemon, second))
         for id_ in (first, second):
             await ended(daemon, id_)
-
-
-async def added(calls: Calls) -> int:
-    return calls.of["add_jobs"]
-
-
-async def has_left(daemon: Daemon, job_id: str) -> bool:
-    return not daemon.straight.is_here(job_id)
 
 
 async def test_a_retry_of_a_straight_job_is_counted(tmp_path: Path) -> None:
@@ -346,7 +307,7 @@ async def test_jobs_that_come_faster_than_they_end_start_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_straight_times(monkeypatch)
-    monkeypatch.setattr(functory.execution.gathering, "MOMENT_S", 3600.0)
+    monkeypatch.setattr(functory.execution.straight.gathering, "MOMENT_S", 3600.0)
     async with running_daemon(tmp_path, poll="10 s") as daemon:
         await ready(daemon)
         may_record, batches = asyncio.Event(), list[int]()

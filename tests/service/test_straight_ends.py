@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import functory.execution.straight
+import functory.execution.straight.way
 from functory.daemon.daemon import Daemon
 from functory.intake.job_options import JobOptions
 from store.errors import StoreUnavailable
@@ -76,7 +76,7 @@ async def test_a_flush_says_that_ends_cannot_be_recorded_now(tmp_path: Path, mon
 
 async def test_a_flush_waits_for_ends_that_take_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It looks again now and then, and everybody else goes on meanwhile."""
-    monkeypatch.setattr(functory.execution.straight, "LOOK_AGAIN_S", 0.001)
+    monkeypatch.setattr(functory.execution.straight.way, "LOOK_AGAIN_S", 0.001)
     async with running_daemon(tmp_path, poll="10 s") as daemon, asyncio.timeout(30):
         await ready(daemon)
         end, begun, may_end = daemon.store.add_ended_jobs, asyncio.Event(), asyncio.Event()

@@ -10,8 +10,8 @@ import pytest
 
 import functory.execution.batches
 import functory.execution.outcomes
-import functory.execution.straight
-import functory.execution.straight_showing
+import functory.execution.straight.showing
+import functory.execution.straight.way
 import functory.loops.courtesy
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
@@ -24,9 +24,9 @@ from functory.tenant_limits import TenantLimits
 from store.base import Code, JobRecord, JobState, NewHandler, Outcome, Release
 from store.errors import InvalidValue
 from store.names import MAX_RESULT_BYTES
-from tests.service.test_straight import SLOW, ready
 from tests.support.served_daemon import served_daemon
 from tests.support.service import ended, register, running_daemon, until
+from tests.support.straight import SLOW, ready
 
 FOREVER = "import time\ntime.sleep(600)"
 PID = "import os\nreturn os.getpid()"
@@ -36,7 +36,7 @@ PID = "import os\nreturn os.getpid()"
 def _not_shown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is, jobs are in the store only with their end."""
     if "deleted" not in request.node.name:
-        monkeypatch.setattr(functory.execution.straight_showing, "_SHOW_AFTER_S", 3600.0)
+        monkeypatch.setattr(functory.execution.straight.showing, "_SHOW_AFTER_S", 3600.0)
 
 
 async def stored(daemon: Daemon, job_id: str) -> JobRecord | None:
@@ -144,7 +144,7 @@ async def test_an_end_that_is_refused_in_every_form_takes_the_long_way(
     async def refuse(*_: Any, **__: Any) -> Any:
         raise InvalidValue("never")
 
-    monkeypatch.setattr(functory.execution.straight, "_RETURN_AFTER_S", 3600.0)
+    monkeypatch.setattr(functory.execution.straight.way, "_RETURN_AFTER_S", 3600.0)
     async with running_daemon(tmp_path) as daemon:
         await ready(daemon)
         monkeypatch.setattr(daemon.store, "add_ended_jobs", refuse)

@@ -8,10 +8,10 @@ import pytest
 
 from functory.daemon.daemon import Daemon
 from functory.workers.values import Order, Worker
-from tests.service.test_names_used_again import AwayAtTimes, count_jobs, create
 from tests.support.clocks import LeapingClock
 from tests.support.service import ended, register, running_daemon
 from tests.support.stores import BACK_ENDS, back_end_params
+from tests.support.tenants import AwayAtTimes, count_jobs, create
 
 HOUR_MS = 3_600_000
 MINUTES_MS = 120_000

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from functory.execution import recent_ends
+from functory.execution.straight import recent_ends
 from functory.intake import journal_reader
 from tests.support.command_line import functory
 from tests.support.served_daemon import Served, served_daemon

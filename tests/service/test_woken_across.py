@@ -6,7 +6,6 @@ The poll is an hour here, except where words are lost: whatever happens was told
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -28,6 +27,7 @@ from store.base import Code, JobRecord, JobState
 from tests.support.clocks import LeapingClock
 from tests.support.service import ended, register, running_daemon, until
 from tests.support.stores import BACK_ENDS, back_end_params
+from tests.support.two_daemons import two_daemons
 from tests.support.workers import ACME, Shop, payloads
 
 WAITS = """
@@ -42,25 +42,6 @@ while True:
 async def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
     async with BACK_ENDS[request.param](tmp_path) as url:
         yield url
-
-
-@asynccontextmanager
-async def two_daemons(folder: Path, url: str = "", poll: str = "1h") -> AsyncIterator[tuple[Daemon, Daemon]]:
-    """The first is paused, and both know each other."""
-    url = url or f"sqlite://{folder}/store.db"
-    async with AsyncExitStack() as stack:
-        a, b = [
-            await stack.enter_async_context(running_daemon(folder / name, store=url, poll=poll, lease="10m"))
-            for name in ("a", "b")
-        ]
-        await pause_daemon(service_of(a), "test", a.sysid, paused=True)
-        await until(lambda: knows(a, b))
-        await until(lambda: knows(b, a))
-        yield a, b
-
-
-async def knows(one: Daemon, other: Daemon) -> bool:
-    return other.sysid in one._parts.peers.others
 
 
 async def run_there(a: Daemon) -> None:

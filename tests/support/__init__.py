@@ -1,11 +1,17 @@
 """What the suites share: fakes, fixtures and the rule for missing tools.
 
 Daemons and commands
-  service.py            a daemon inside the test's event loop; served_daemon.py the same with its HTTP side
+  service.py            a daemon inside the test's event loop; served_daemon.py the same with its HTTP side;
+                        two_daemons.py two of one store
   web.py                a whole service on a free port, with small seams; fake_daemon.py those seams;
                         absent_parts.py the parts that it can be without
+  express.py            requests to it for the short way of a plain POST
   bedrock.py            a daemon that serves the protocol of Bedrock::Jobs, and a client of it
-  workers.py            a daemon with one tenant, and the verbs of a worker
+  workers.py            a daemon with one tenant, and the verbs of a worker; worker_calls.py these over HTTP
+  consumers.py          consumers, and what they work through
+  tenants.py            a tenant that comes and goes, and a store that is away at times
+  intake.py             how lines get into a store, without a daemon
+  straight.py           jobs on the straight way; straight_times.py when they leave it
   queue_places.py       a queue in this process and one over HTTP
   daemon_process.py     a real `functory serve` process; polling.py waits for what it does
   network.py            daemons and workers on links that can be cut or made slow
@@ -15,7 +21,7 @@ Daemons and commands
 
 Stores
   stores.py             the back ends that suites run on, one row each
-  jobs.py               jobs and outcomes, short to write
+  jobs.py               jobs and outcomes, short to write; relatives.py parents and children
   store_model.py        a store in memory, as plain as possible; model_entry.py one job of it
   store_audit.py        what holds for any store at rest
   store_content.py      a store with something of everything in it; told.py what a moved one must have
@@ -34,20 +40,21 @@ Contexts and handlers
   engines.py            the same behaviours in every language, and how jobs stopped
   contexts.py           small programs, limits that are reached quickly
   processes.py          other processes as /proc shows them
-  egress.py             hosts to call through the proxy, and a client that speaks to it by hand
-  archives.py           archives of folders, ordinary and hostile
+  egress.py             hosts to call through the proxy, and a client that speaks to it by hand;
+                        client_hello.py what a client of TLS says first
+  archives.py           archives of folders, ordinary and hostile; folders.py handlers made of them
   wheels.py             wheels made by tests; package_index.py, npm_registry.py where packages come from
   told_sandbox.py       a build sandbox that does as it is told
 
 Time
   clocks.py             clocks that move when they are told to
   virtual_time.py       a loop whose time is a number; inline.py an executor without threads
-  straight_times.py     when a job leaves the straight way
   loop_steps.py         how long the event loop was in one step
 
 Deployment
   deploy_files.py       the files of the folder deploy as values; kustomize.py what it does with them
   nginx.py              a real nginx with our configuration
+  systemd_install.py    programs that install.sh calls, as they are on another machine
   notify_socket.py      the service manager's end of the notification protocol
 
 needs.py is the rule for a missing tool or server: skipped with its reason, a failure in CI.

@@ -6,15 +6,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import pytest
 
 from functory.bedrock.listener import BedrockListener
 from functory.bedrock.settings import BedrockSettings
 from functory.operations.keys import create_key
 from functory.web.app import WEB, make_app
 from functory.web.http.settings import WebSettings
+from tests.support.stores import back_end_params
 from tests.support.workers import Shop, open_shop
 from vocabulary.clock import Clock
+
+on_every_store: Final = pytest.mark.parametrize("bedrock", back_end_params(), indirect=True)
+"""For a test of commands whose steps differ from store to store."""
 
 
 class Reply(NamedTuple):

@@ -10,6 +10,7 @@ import yaml
 
 ROOT: Final = Path(__file__).parents[2]
 DEPLOY: Final = ROOT / "deploy"
+SYSTEMD: Final = DEPLOY / "systemd"
 ALERTS: Final = DEPLOY / "observability" / "alerts.yaml"
 DASHBOARD: Final = DEPLOY / "observability" / "grafana" / "dashboards" / "functory.json"
 

@@ -4,7 +4,7 @@ import asyncio
 import ipaddress
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -21,10 +21,12 @@ from functory.egress.proxy import EgressProxy, Gate
 from handlers.hosts import parse_pattern, parse_patterns
 from runner.resolver import Resolver
 from runner.targets import Targets
+from tests.support.polling import until
 
 PUBLIC = "127.0.0.2"
 """Stands for an address of the internet: the operator of these tests has allowed it."""
 PRIVATE = "127.0.0.3"
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
 
 
 @dataclass
@@ -158,3 +160,22 @@ async def way(
         yield Way(proxy, gate, path, told)
     finally:
         await proxy.close()
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    async def ask() -> bool:
+        return holds()
+
+    await until(ask, 30)
+
+
+async def rest_of(reader: asyncio.StreamReader) -> bytes:
+    """What still comes, until the connection is closed or reset."""
+    try:
+        return await reader.read()
+    except ConnectionError:
+        return b""
+
+
+def names() -> Names:
+    return Names(api_example_org=[PUBLIC], other_example_org=[PUBLIC], db_internal=[PRIVATE])

@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from functory.execution import straight, straight_showing
+from functory.execution.straight import showing, way
 
 LONG_S: Final = 3600.0
 
@@ -13,5 +13,5 @@ def set_straight_times(
     monkeypatch: pytest.MonkeyPatch, *, show_after_s: float = LONG_S, return_after_s: float = LONG_S
 ) -> None:
     """By default none is shown as running for taking long, and none takes the long way for waiting long."""
-    monkeypatch.setattr(straight_showing, "_SHOW_AFTER_S", show_after_s)
-    monkeypatch.setattr(straight, "_RETURN_AFTER_S", return_after_s)
+    monkeypatch.setattr(showing, "_SHOW_AFTER_S", show_after_s)
+    monkeypatch.setattr(way, "_RETURN_AFTER_S", return_after_s)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from functory.execution.batches import Batches
 from functory.execution.endings import Ending
-from functory.execution.straight import StraightWay
+from functory.execution.straight.way import StraightWay
 from functory.intake.backlog import Backlog
 from functory.intake.intake import Intake
 from functory.intake.journal_reader import JournalReader

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from journal.options import JournalOptions
+from tests.support.folders import put, untar
 from tests.support.pages import Shown, Visitor, visitor
 from tests.support.web import Site
-from tests.web.test_folders import put, untar
 
 FILES = {"main.py": b"import a, b\nreturn [a.X, b.X]\n", "a.py": b"X = 1\n", "b.py": b"X = 1\n"}
 EDIT = "/ui/t/acme/type/up/edit"

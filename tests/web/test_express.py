@@ -18,18 +18,8 @@ from functory.tenant_limits import TenantLimits
 from functory.web.connection import Connection
 from functory.web.http.settings import WebSettings
 from journal.errors import DiskFull
-from tests.support.web import Answer, Site, open_site
-
-ADD: Final = "/acme/job/thumb/add"
-_OF_THE_MOMENT: Final = frozenset({"date", "x-request-id", "content-length"})
-
-
-def seen_by_client(answer: Answer) -> tuple[int, dict[str, str], Any]:
-    """All but what differs from one request to the next."""
-    headers = {name.lower(): text for name, text in answer.headers.items() if name.lower() not in _OF_THE_MOMENT}
-    if answer.json is not None and "ids" in answer.json:
-        return answer.status, headers, (answer.json["count"], [len(it) for it in answer.json["ids"]])
-    return answer.status, headers, answer.json
+from tests.support.express import ADD, request_of, seen_by_client
+from tests.support.web import Site, open_site
 
 
 async def both_ways(site: Site, path: str = ADD, **more: Any) -> tuple[int, dict[str, str], Any]:
@@ -119,21 +109,6 @@ async def test_a_full_disk_is_told_alike_and_nothing_of_ours_is_shown(
     status, _, problem = await both_ways(site, data=b"x")
     assert (status, problem["error"]["code"]) == (507, "disk_full")
     assert "secret" not in str(problem)
-
-
-def request_of(kind: str, site: Site, request_id: str) -> bytes:
-    method, path, body = {
-        "plain": ("POST", ADD, b"one\ntwo"),
-        "query": ("POST", f"{ADD}?ids=no", b"one\ntwo"),
-        "empty": ("POST", ADD, b""),
-        "health": ("GET", "/healthz", b""),
-        "stranger": ("POST", "/other/job/thumb/add", b"x"),
-    }[kind]
-    head = (
-        f"{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {site.keys['acme']}\r\n"
-        f"X-Request-Id: {request_id}\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
 
 
 _STATUS: Final = {"plain": 200, "query": 200, "empty": 422, "health": 200, "stranger": 403}

@@ -15,9 +15,9 @@ from functory.web.http import outflow
 from functory.web.http.outflow import Outflow
 from functory.web.http.settings import WebSettings
 from store.errors import StoreUnavailable
+from tests.support.express import ADD, request_of, seen_by_client
 from tests.support.service import until
 from tests.support.web import Answer, Site, open_site
-from tests.web.test_express import ADD, request_of, seen_by_client
 
 WAITS: Final = ("?wait_s=30", "?wait_s=30&ids=yes")
 """The short way and the ordinary one."""

@@ -1,34 +1,20 @@
 """Handlers that are folders over HTTP: sent as archives, kept once, downloaded, edited, and refused by name."""
 
 import asyncio
-import io
 import json
-import tarfile
 from typing import Any
 
 import pytest
 
 from functory.operations.service import OperationSettings
 from handlers.folders.limits import FolderLimits
-from tests.support.archives import tar_of, zip_of
+from tests.support.archives import zip_of
+from tests.support.folders import put, untar
 from tests.support.pages import visitor
 from tests.support.web import Site, open_site
 
 FILES = {"main.py": b"import helper\nreturn helper.x", "helper.py": b"x = 1\n", "data/words.txt": b"words"}
-TAR, ZIP = {"Content-Type": "application/gzip"}, {"Content-Type": "application/zip"}
-
-
-async def put(site: Site, files: dict[str, bytes], path: str = "/acme/handler/up", **more: Any) -> Any:
-    return await site.call("PUT", path, data=tar_of(files), headers=TAR, **more)
-
-
-async def untar(body: bytes) -> dict[str, bytes]:
-    return await asyncio.to_thread(_untar, body)
-
-
-def _untar(body: bytes) -> dict[str, bytes]:
-    with tarfile.open(fileobj=io.BytesIO(body)) as archive:
-        return {info.name: archive.extractfile(info).read() for info in archive}  # type: ignore[union-attr]
+ZIP = {"Content-Type": "application/zip"}
 
 
 async def test_a_folder_is_registered_from_either_archive_and_downloaded(site: Site) -> None:

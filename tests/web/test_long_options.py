@@ -7,7 +7,7 @@ import pytest
 
 from store.base import Job, JobFilter, JobState
 from tests.support.web import Site
-from tests.web.test_workers import lease, post, report, take
+from tests.support.worker_calls import lease, post, report, take
 
 ADD = "/acme/job/thumb/add"
 NAME = "域" * 255

@@ -11,7 +11,7 @@ from functory.web.pages.recent import Recent
 from store.base import Code, Outcome, Retry
 from tests.support.pages import Visitor, next_part, visitor
 from tests.support.web import T0, Site, open_site
-from tests.unit.web.test_recent import ACME
+from tests.support.workers import ACME
 
 _STATE = re.compile(r'data-state="([^"]*)"')
 _RELOAD = re.compile(r'data-reload-on="([^"]*)"')

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.web import Site
-from tests.web.test_workers import lease, post, report, take
+from tests.support.worker_calls import lease, post, report, take
 
 
 @pytest.mark.parametrize(

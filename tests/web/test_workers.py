@@ -20,33 +20,7 @@ from tests.support.pages import visitor
 from tests.support.served_daemon import Served, served_daemon
 from tests.support.service import ended, until
 from tests.support.web import Site
-
-
-async def post(site: Site, *payloads: str, type_name: str = "resize") -> list[str]:
-    """Jobs of a type that workers serve, in the store."""
-    await site.call("PUT", f"/acme/handler/{type_name}", json={"lang": "worker"})
-    ids = await site.add(*payloads, path=f"/acme/job/{type_name}/add")
-    await site.intake.flush()
-    site.workers.changed("acme")
-    return ids
-
-
-async def take(site: Site, **request: Any) -> list[dict[str, Any]]:
-    answer = await site.post("/acme/work/take", json={"types": ["resize"], "limit": 10, **request})
-    assert answer.status == 200, answer.body
-    jobs: list[dict[str, Any]] = answer.json["jobs"]
-    return jobs
-
-
-async def report(site: Site, *reports: dict[str, Any], **more: Any) -> Any:
-    body = json.dumps({"reports": reports, **more}).encode()
-    answer = await site.post("/acme/work/report", data=body, headers={"Content-Type": "application/json"})
-    assert answer.status == 200, answer.body
-    return answer.json
-
-
-def lease(job: dict[str, Any]) -> dict[str, Any]:
-    return {"id": job["id"], "token": job["token"]}
+from tests.support.worker_calls import lease, post, report, take
 
 
 async def test_a_batch_is_reported_and_the_next_is_taken_in_one_round_trip(site: Site) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from store.base import Code, JobChange, JobRecord, JobState, Rearm, Store
+from store.base import Code, JobChange, JobState, Store
 from store.errors import Conflict, InvalidValue, NotFound
 from tests.support.jobs import (
     LEASE_MS,
@@ -16,40 +16,15 @@ from tests.support.jobs import (
     job_id,
     new_job,
     new_jobs,
-    outcome,
     retry,
 )
+from tests.support.relatives import CHILD, end, found, parent_with_children, parent_with_replayed_child
 from tests.support.store_audit import check_counters
-
-CHILD = "acme-child"
-
-
-async def parent_with_children(store: Store, count: int) -> str:
-    """A running parent with held children 1..count."""
-    await store.add_jobs([new_job(0)], now_ms=T0)
-    parent = await claim_one(store)
-    for number in range(1, count + 1):
-        child = new_job(number, jobtype=CHILD, parent=parent.id)
-        report = await store.create_job(child, now_ms=T0)
-        assert (report.created, report.state) == (True, JobState.PAUSED)
-    return parent.id
 
 
 async def states(store: Store, *numbers: int, now_ms: int = T0) -> list[JobState]:
     found = await store.get_states(TENANT, [job_id(n) for n in numbers], now_ms=now_ms)
     return [found[job_id(n)] for n in numbers]
-
-
-async def found(store: Store, number: int) -> JobRecord:
-    record = await store.get_job(TENANT, job_id(number), now_ms=T0)
-    assert record is not None
-    return record
-
-
-async def end(store: Store, jobtype: str, code: Code = Code.OK, now_ms: int = T0) -> str:
-    job = await claim_one(store, jobtype=jobtype, now_ms=now_ms)
-    await store.release_jobs(OWNER, [archive(job, code)], now_ms=now_ms)
-    return job.id
 
 
 async def running(store: Store, jobtype: str) -> int:
@@ -296,19 +271,6 @@ async def test_a_cancelled_parent_takes_children_with_it_that_wait_for_their_own
     await store.cancel_job(TENANT, parent, now_ms=T0)
     assert await states(store, 0, 1, 2) == [JobState.ARCHIVED] * 3
     await check_counters(store, TENANT, T0)
-
-
-async def parent_with_replayed_child(store: Store, next_ms: int) -> str:
-    """A job whose child failed, which woke it, and was replayed. Then its round failed too, and its next is planned."""
-    parent_id = await parent_with_children(store, 1)
-    await store.release_jobs(OWNER, [archive((await found(store, 0)).job)], now_ms=T0)
-    await end(store, CHILD, Code.FAILED)
-    parent = await claim_one(store)
-    await store.replay_jobs(TENANT, [job_id(1)], dt_ms=T0, now_ms=T0)
-    await store.release_jobs(OWNER, [Rearm(parent_id, parent.token, next_ms, outcome(Code.FAILED))], now_ms=T0)
-    assert ((await found(store, 0)).state, (await found(store, 0)).pending_children) == (JobState.PAUSED, 1)
-    await check_counters(store, TENANT, T0)
-    return parent_id
 
 
 @pytest.mark.parametrize("next_ms", [T0, T0 + 1000])

@@ -11,8 +11,8 @@ from store.errors import Conflict, InvalidValue
 from store.url import open_store
 from store.values.scoreboard import MINUTE_MS
 from store.values.transfer import PARTS, ImportPlace, Part
-from tests.contract.store.test_relatives import CHILD, end, found, parent_with_replayed_child
 from tests.support.jobs import OWNER, T0, TENANT, archive, claim, claim_one, ids, new_job, retry
+from tests.support.relatives import CHILD, end, found, parent_with_replayed_child
 from tests.support.store_audit import check_counters, check_states, read_all
 from tests.support.store_content import BIG, fill, read_content
 from tests.support.stores import BACK_ENDS, SLOW

@@ -3,16 +3,16 @@ ended none comes back."""
 
 from tests.mutants.mutant import Mutant, in_file
 
-gathering = in_file("functory/execution/gathering.py", "tests/unit/functory/test_gathering.py")
+gathering = in_file("functory/execution/straight/gathering.py", "tests/unit/functory/test_gathering.py")
 FOLLOWERS = "tests/service/test_followers.py"
-following = in_file("functory/execution/straight.py", FOLLOWERS)
+following = in_file("functory/execution/straight/way.py", FOLLOWERS)
 followed_lines = in_file("functory/intake/backlog.py", FOLLOWERS)
-followers = in_file("functory/execution/followers.py", FOLLOWERS)
+followers = in_file("functory/execution/straight/followers.py", FOLLOWERS)
 claims = in_file("functory/execution/executor.py", FOLLOWERS)
 outlook = in_file("functory/execution/outlook.py", FOLLOWERS)
 ENDS = "tests/service/test_straight_ends.py"
 added_once = in_file("functory/intake/backlog.py", "tests/service/test_added_once.py")
-ends = in_file("functory/execution/straight_ends.py", ENDS)
+ends = in_file("functory/execution/straight/ends.py", ENDS)
 
 MUTANTS: list[Mutant] = [
     gathering("who is alone waits", "0.0 if began_s is None else", "MOMENT_S if began_s is None else"),

@@ -1,8 +1,5 @@
 """What the proxy reads of hostile text: heads, bodies, ClientHellos. Whatever comes is read in one way or refused."""
 
-import ssl
-from collections.abc import Sequence
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +7,7 @@ from hypothesis import strategies as st
 from functory.egress.client_hello import MOST_BYTES, MOST_RECORDS, ClientHello, NotReadable, is_tls
 from functory.egress.head import BadRequest, parse_head
 from functory.egress.request_body import BadBody, ChunkedBody, RequestBody, SizedBody
+from tests.support.client_hello import hello, in_records
 
 
 def lines(*texts: str) -> bytes:
@@ -143,30 +141,11 @@ def test_chunks_that_are_refused(data: bytes) -> None:
         ChunkedBody().take(data)
 
 
-def hello(name: str | None, protocols: Sequence[str] = ()) -> bytes:
-    """What the standard library's client sends first."""
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    context.set_alpn_protocols(protocols)
-    with pytest.raises(ssl.SSLWantReadError):
-        context.wrap_bio(incoming, outgoing, server_hostname=name).do_handshake()
-    return outgoing.read()
-
-
 def server_name(data: bytes, cut: int = 1 << 20) -> str | None:
     """Of a hello that is whole, and that arrives in pieces of so many bytes."""
     arriving = ClientHello()
     assert [arriving.take(data[at : at + cut]) for at in range(0, len(data), cut)][-1]
     return arriving.server_name()
-
-
-def in_records(whole: bytes, size: int) -> bytes:
-    """The same hello in records of so many bytes."""
-    body = whole[5:]
-    pieces = [body[at : at + size] for at in range(0, len(body), size)]
-    return b"".join(whole[:3] + len(piece).to_bytes(2, "big") + piece for piece in pieces)
 
 
 def test_the_name_that_tls_asks_for() -> None:

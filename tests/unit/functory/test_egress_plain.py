@@ -9,8 +9,7 @@ import pytest
 
 from functory.egress import connection as connection_module
 from functory.egress.answer import AnswerHead
-from tests.support.egress import host, way
-from tests.unit.functory.test_egress_proxy import ANSWER, eventually, names, rest_of
+from tests.support.egress import ANSWER, eventually, host, names, rest_of, way
 
 
 @pytest.mark.parametrize("is_reset", [False, True])

@@ -5,7 +5,6 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,31 +13,8 @@ from functory.egress import proxy as proxy_module
 from functory.egress.client_hello import ClientHello
 from functory.egress.meters import EgressLimits
 from functory.egress.proxy import Gate
-from tests.support.egress import PRIVATE, Names, host, way
-from tests.support.polling import until
-from tests.unit.functory.test_egress_parsing import hello, in_records
-
-
-async def eventually(holds: Callable[[], bool]) -> None:
-    async def ask() -> bool:
-        return holds()
-
-    await until(ask, 30)
-
-
-async def rest_of(reader: asyncio.StreamReader) -> bytes:
-    """What still comes, until the connection is closed or reset."""
-    try:
-        return await reader.read()
-    except ConnectionError:
-        return b""
-
-
-ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
-
-
-def names() -> Names:
-    return Names(api_example_org=["127.0.0.2"], other_example_org=["127.0.0.2"], db_internal=[PRIVATE])
+from tests.support.client_hello import hello, in_records
+from tests.support.egress import ANSWER, PRIVATE, Names, eventually, host, names, rest_of, way
 
 
 async def test_a_tunnel_carries_bytes_both_ways_and_counts_them(tmp_path: Path) -> None:

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from runner.masking import Masker
-from tests.support.egress import host, way
-from tests.unit.functory.test_egress_parsing import hello
-from tests.unit.functory.test_egress_proxy import names, rest_of
+from tests.support.client_hello import hello
+from tests.support.egress import host, names, rest_of, way
 
 HIDDEN = "Tq7ZpW9vKx2LmN4bRs6TyU8iOp0AsDfGhJkLzXcV"
 LONG = f"{HIDDEN}." * 5 + "example.org"

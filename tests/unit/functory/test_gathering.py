@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from functory.execution import gathering
-from functory.execution.gathering import ENOUGH, MOMENT_S, Gathering
+from functory.execution.straight import gathering
+from functory.execution.straight.gathering import ENOUGH, MOMENT_S, Gathering
 from tests.support.clocks import FakeClock
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from functory.execution import recent_ends
-from functory.execution.recent_ends import RecentEnds
+from functory.execution.straight import recent_ends
+from functory.execution.straight.recent_ends import RecentEnds
 from store.base import Job, JobRecord, JobState
 from tests.support.clocks import FakeClock
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from functory.execution.type_gates import TypeGates
+from functory.execution.straight.type_gates import TypeGates
 from store.base import Store, TypeGate
 from store.errors import InvalidValue, StoreUnavailable
 from tests.support.clocks import FakeClock

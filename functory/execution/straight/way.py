@@ -17,14 +17,14 @@ from operator import itemgetter
 from typing import Any, Final
 
 from functory.config import StraightMode
-from functory.execution.followers import Followers
-from functory.execution.gathering import Gathering
 from functory.execution.leases import HeldLeases
-from functory.execution.recent_ends import RecentEnds
-from functory.execution.straight_ends import EndsUnderWay
-from functory.execution.straight_jobs import delivered, ended, running
-from functory.execution.straight_showing import LOOK_AGAIN_S, StraightShowing
-from functory.execution.type_gates import TypeGates
+from functory.execution.straight.ends import EndsUnderWay
+from functory.execution.straight.followers import Followers
+from functory.execution.straight.gathering import Gathering
+from functory.execution.straight.jobs import delivered, ended, running
+from functory.execution.straight.recent_ends import RecentEnds
+from functory.execution.straight.showing import LOOK_AGAIN_S, StraightShowing
+from functory.execution.straight.type_gates import TypeGates
 from functory.intake.intake import Intake
 from functory.loops.shared import Shared
 from store.base import Archive, Discard, Finish, Job, JobRecord, NewJob, Release
@@ -43,7 +43,7 @@ _RELEASE: Final = itemgetter(1)
 
 
 class StraightWay:
-    """Implements `intake.backlog.StraightWay`; the executor is the other half."""
+    """Implements `intake.backlog.StraightIntake`; the executor is the other half."""
 
     def __init__(
         self,

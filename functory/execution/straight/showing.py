@@ -1,7 +1,7 @@
 """Jobs of the straight way that the store shows as running before they are over, because they take long or somebody
 looks for them.
 
-Ensures: an end never overtakes the showing of its job (`settled`), nor the other way round (straight_ends.py); a job
+Ensures: an end never overtakes the showing of its job (`settled`), nor the other way round (ends.py); a job
 that the store shows is started only while its lease holds.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from functory.execution.leases import HeldLeases, MayStart
-from functory.execution.straight_arrivals import add_running
-from functory.execution.straight_ends import EndsUnderWay
-from functory.execution.straight_jobs import delivered, never
+from functory.execution.straight.arrivals import add_running
+from functory.execution.straight.ends import EndsUnderWay
+from functory.execution.straight.jobs import delivered, never
 from functory.intake.intake import Intake
 from functory.loops.shared import Shared
 from store.base import Job, NewJob
