@@ -8,8 +8,6 @@ from typing import Final
 
 import msgspec
 
-from handlers.hosts import parse_patterns
-
 
 class TenantLimits(msgspec.Struct, frozen=True):
     """Quotas of a tenant. None: no limit, or what the service does for all."""
@@ -39,6 +37,8 @@ def encode_limits(limits: TenantLimits) -> str:
 
 def limits_from(text: str) -> TenantLimits:
     """The way back. What cannot be read is UNREADABLE, that object."""
+    from handlers.hosts import parse_patterns  # noqa: PLC0415 (clients have the value, and their own `handlers`)
+
     try:
         limits = msgspec.json.decode(text, type=TenantLimits) if text else TenantLimits()
         parse_patterns(limits.hosts or "")

@@ -71,7 +71,9 @@ class JobCalls(Transport):
         open_ids = list(found)
         while open_ids:
             left_s = deadline_s - now_s()
-            answer = await self.get_jobs(open_ids[:MOST_AT_ONCE], wait_s=min(max(left_s, 0.0), _LOOK_S))
+            wait_s = min(max(left_s, 0.0), _LOOK_S, (self._session.timeout.total or inf) / 2)
+            answer = await self.get_jobs(open_ids[:MOST_AT_ONCE], wait_s=wait_s)
+            found.update(dict.fromkeys(answer.gone))
             found.update({job.id: job for job in answer.jobs})
             over = {*answer.gone, *(job.id for job in answer.jobs if left_s <= 0 or job.state == "archived")}
             if left_s <= 0 and not over:  # whether they are there cannot be told yet: this raises the reason

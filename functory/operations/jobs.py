@@ -92,6 +92,10 @@ def is_whole(found: JobRecord) -> bool:
     return len(found.job.data) == found.data_bytes and len(result or b"") == found.result_bytes
 
 
+def is_over(found: JobRecord | Queued) -> bool:
+    return isinstance(found, JobRecord) and found.state is JobState.ARCHIVED
+
+
 async def wait_for_job(
     service: Service,
     tenant: str,
@@ -137,9 +141,10 @@ async def _wait(
                     raise
                 await asyncio.sleep(_NOT_READY_PAUSE_S)
                 continue
-            is_over = isinstance(job, JobRecord) and job.state is JobState.ARCHIVED
-            if is_over or is_time_up() or not await heard:
-                return job if is_over else await _look(service, tenant, job_id, max_bytes)
+            if is_over(job) or is_time_up():
+                return job
+            if not await heard:
+                return await _look(service, tenant, job_id, max_bytes)
         finally:
             heard.cancel()
 

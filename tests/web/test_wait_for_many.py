@@ -8,7 +8,10 @@ import pytest
 
 from functory.client import Client
 from functory.operations.keys import create_key
+from functory.web.api import waiting
 from functory.web.http.outflow import LARGE_BYTES
+from functory.wire.jobs import EndedJobs, Job
+from store.base import JobRecord
 from tests.support.service import until
 from tests.support.web import Answer, Site
 
@@ -64,9 +67,8 @@ async def test_an_answer_has_a_bounded_size_and_says_what_is_left(site: Site) ->
     first = await ask(site, ids)
     assert [job["id"] for job in first.json["jobs"]] == ids[:2]
     assert first.json["left"] == ids[2:]
-    second = await ask(site, first.json["left"])
-    assert second.json["left"] == ids[3:]
-    (alone,) = (await ask(site, second.json["left"])).json["jobs"]
+    fits, alone = (await ask(site, first.json["left"])).json["jobs"]
+    assert len(fits["result"]) == LARGE_BYTES * 3 // 7
     assert (alone["result"], alone["result_bytes"]) == (None, LARGE_BYTES * 8 // 7), "too large for such an answer"
 
 
@@ -78,6 +80,44 @@ async def test_many_small_ones_come_in_several_answers(site: Site) -> None:
     assert 100 < len(first.json["jobs"]) < 500
     assert len(first.body) <= 1.5 * LARGE_BYTES
     assert [*(job["id"] for job in first.json["jobs"]), *first.json["left"]] == ids
+
+
+async def test_options_and_history_count_too(site: Site) -> None:
+    rows = [{"payload": "x", "options": {"o": "z" * 16_000}} for _ in range(40)]
+    ids = (await site.post("/acme/job/thumb/add", json=rows)).json["ids"]
+    await site.run()
+    first = await ask(site, ids)
+    assert len(first.body) <= 1.2 * LARGE_BYTES
+    assert [*(job["id"] for job in first.json["jobs"]), *first.json["left"]] == ids
+
+
+async def test_a_large_answer_is_not_kept_while_others_run(site: Site) -> None:
+    ids = await site.add("one", "two", "three")
+    await site.run(1, result=b"x" * 40_000)
+    answer = await ask(site, ids, 60)
+    assert (codes(answer), answer.json["left"]) == ([(ids[0], "ok")], ids[1:])
+
+
+async def test_looks_that_take_long_do_not_add_up(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = await site.add("one", "two", "three")
+    monkeypatch.setattr(waiting, "_GRACE_S", -1.0)
+    answer = await ask(site, ids)
+    assert (codes(answer), answer.json["left"]) == ([(ids[0], None)], ids[1:]), "one at least, so that it goes on"
+
+
+async def test_a_job_that_has_not_ended_is_read_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = await site.add("one", "two")
+    await ask(site, ids)
+    reads = []
+    get_job = site.store.get_job
+
+    async def count(*names: str, **more: Any) -> JobRecord | None:
+        reads.append(names)
+        return await get_job(*names, **more)
+
+    monkeypatch.setattr(site.store, "get_job", count)
+    await ask(site, ids)
+    assert len(reads) == 2
 
 
 async def test_another_tenants_jobs_are_not_there(site: Site) -> None:
@@ -119,3 +159,15 @@ async def test_the_client_asks_until_it_has_all(site: Site) -> None:
         await client.delete_job(ids[0])
         found = await client.wait_for_jobs([late, ids[0], ids[1]], timeout_s=0.01)
         assert [job and job.state for job in found.values()] == ["waiting", None, "archived"]
+
+
+async def test_the_client_tells_of_a_job_that_went_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    running = Job("a", "thumb", "running", 500, attempts=1, due_ms=0, created_ms=0)
+    answers = [EndedJobs([running], [], []), EndedJobs([], ["a"], [])]
+
+    async def get_jobs(*_: object, **__: object) -> EndedJobs:
+        return answers.pop(0)
+
+    async with Client("http://127.0.0.1:1", "k", tenant="acme") as client:
+        monkeypatch.setattr(client, "get_jobs", get_jobs)
+        assert await client.wait_for_jobs(["a"]) == {"a": None}

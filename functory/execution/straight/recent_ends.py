@@ -1,8 +1,9 @@
 """Jobs that ended on this daemon a moment ago, so that whoever waits for one need not read it back from the store.
 
-Ensures: a job that is not kept stays here as long as somebody waits for it, if there is room for it; the others are
-forgotten after a moment. Both are bounded in bytes, and those that are waited for also by tenant. What becomes of a job
-that is kept (a retry, a deletion) is the store's to say: only who has waited for its end takes it from here.
+Ensures: a job that is not kept stays here as long as somebody waits for it, and for a moment after that, if there is
+room for it; the others are forgotten after a moment. Both are bounded in bytes, and those that are waited for also by
+tenant. What becomes of a job that is kept (a retry, a deletion) is the store's to say: only who has waited for its end
+takes it from here.
 """
 
 from collections import Counter, OrderedDict
@@ -42,10 +43,13 @@ class RecentEnds:
         """By tenant."""
 
     def add(self, record: JobRecord, *, is_kept: bool) -> None:
-        size_bytes = _size(record)
-        self._drop(record.job.id)
         if not is_kept:
             self._keep_for_waiting(record)
+        self._remember(record, is_kept=is_kept)
+
+    def _remember(self, record: JobRecord, *, is_kept: bool) -> None:
+        size_bytes = _size(record)
+        self._drop(record.job.id)
         if size_bytes > _MOST_BYTES // 4:
             return
         self._ends[record.job.id] = _End(record, is_kept, self._clock.monotonic_s())
@@ -79,7 +83,9 @@ class RecentEnds:
             for name in names:
                 if not self._waiting[name]:
                     del self._waiting[name]
-                    self._let_go(name)
+                    record = self._let_go(name)
+                    if record is not None:  # who did not get it may ask again
+                        self._remember(record, is_kept=False)
 
     def _keep_for_waiting(self, record: JobRecord) -> None:
         name = (tenant_of(record.job.jobtype), record.job.id)
@@ -93,12 +99,13 @@ class RecentEnds:
         is_mine = mine_bytes < quarter_bytes and mine_bytes + size_bytes <= _MOST_AWAITED_BYTES - quarter_bytes
         return is_mine and self._awaited_bytes.total() + size_bytes <= _MOST_AWAITED_BYTES
 
-    def _let_go(self, name: tuple[str, str]) -> None:
+    def _let_go(self, name: tuple[str, str]) -> JobRecord | None:
         record = self._awaited.pop(name, None)
         if record is not None:
             self._awaited_bytes[name[0]] -= _size(record)
             if not self._awaited_bytes[name[0]]:
                 del self._awaited_bytes[name[0]]
+        return record
 
     def _drop(self, job_id: str) -> None:
         end = self._ends.pop(job_id, None)

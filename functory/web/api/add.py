@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 from aiohttp import web
 
-from functory.errors import BadRequest, FunctoryError, InvalidInput, NotReadyYet
+from functory.errors import BadRequest, FunctoryError, InvalidInput
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations import create
 from functory.operations.create import TypedSubmission
@@ -181,8 +181,6 @@ async def _wait_for_all(service: Service, added: Waited, is_heard: Callable[[], 
     left_bytes = LARGE_ANSWER_BYTES
     async with aclosing(ended_jobs(service, added.who.tenant, added.ids, added.wait_s, is_heard)) as ended:
         async for job_id, found in ended:
-            if isinstance(found, NotReadyYet):
-                raise found
             if found is None:
                 jobs.append(show_not_kept(job_id, added.type_name))
                 continue

@@ -2,11 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
 from typing import Final
 
 from functory.errors import Missing, NotReadyYet
-from functory.operations.jobs import Queued, wait_for_job
+from functory.operations.jobs import Queued, is_over, wait_for_job
 from functory.operations.service import Service
 from functory.web.api.large_job import kept_bytes
 from functory.web.api.rendering import show_job
@@ -19,7 +18,12 @@ from store.base import JobRecord
 routes = Routes()
 
 _ROW_BYTES: Final = 700
-"""Of a job's JSON beside its payload, result and log."""
+_ATTEMPT_BYTES: Final = 250
+"""Of the JSON of a job, and of each of its attempts, beside their texts."""
+_HELD_BYTES: Final = 32 * 1024
+"""An answer that is larger than this is not kept while its other jobs run: a client that waits costs little."""
+_GRACE_S: Final = 2.0
+"""How long after its time an answer is finished: each look may have to wait for lines on their way to the store."""
 
 
 @routes.add(
@@ -28,47 +32,98 @@ _ROW_BYTES: Final = 700
 async def wait_for_jobs(call: Call, body: WaitBody) -> EndedJobs:
     """In the order of the ids, until the answer is large: the caller asks again for those that are left."""
     ids = list(dict.fromkeys(body.ids))
-    answer, room_bytes = EndedJobs([], [], []), LARGE_BYTES
-    async with aclosing(ended_jobs(call.service, call.tenant, ids, body.wait_s, call.is_heard)) as ended:
-        async for job_id, found in ended:
-            if isinstance(found, NotReadyYet):
-                continue
-            if found is None:
-                answer.gone.append(job_id)
-                continue
-            size_bytes = size_of(found)
-            if answer.jobs and _ROW_BYTES + size_bytes > room_bytes:
+    gathering = _Gathering(call, body.wait_s)
+    with call.service.straight.awaiting(call.tenant, ids):
+        for job_id in ids:
+            if not await gathering.add(job_id):
                 break
-            answer.jobs.append(show_job(found, whole=size_bytes <= LARGE_BYTES))
-            room_bytes -= _ROW_BYTES + size_bytes
     await call.confirm()
+    answer = gathering.answer
     answered = {*(job.id for job in answer.jobs), *answer.gone}
     answer.left = [job_id for job_id in ids if job_id not in answered]
     return answer
 
 
+class _Gathering:
+    """An answer while it grows."""
+
+    def __init__(self, call: Call, wait_s: float) -> None:
+        self.answer = EndedJobs([], [], [])
+        self._call = call
+        self._now_s = asyncio.get_running_loop().time
+        self._deadline_s = self._now_s() + wait_s
+        self._size_bytes = 0
+
+    async def add(self, job_id: str) -> bool:
+        """Whether the next one can be asked for. One of which nothing can be told yet is passed over."""
+        has_some = bool(self.answer.jobs or self.answer.gone)
+        if (has_some and self._now_s() > self._deadline_s + _GRACE_S) or not self._call.is_heard():
+            return False
+        try:
+            found = await self._find(job_id)
+        except Missing:
+            self.answer.gone.append(job_id)
+            return True
+        except NotReadyYet:
+            return True
+        if found is None:
+            return False
+        size_bytes = _json_bytes(found)
+        if self.answer.jobs and self._size_bytes + size_bytes > LARGE_BYTES:
+            return False
+        self.answer.jobs.append(show_job(found, whole=size_of(found) <= LARGE_BYTES))
+        self._size_bytes += size_bytes
+        return True
+
+    async def _find(self, job_id: str) -> JobRecord | Queued | None:
+        """The job when it is over, or when the time is up. None: it runs, and the answer would have to be kept."""
+        try:
+            found = await self._wait(job_id, 0.0)
+            if is_over(found) or self._left_s() <= 0:
+                return found
+        except NotReadyYet:
+            if self._left_s() <= 0:
+                raise
+        return None if self._size_bytes > _HELD_BYTES else await self._wait(job_id, self._left_s())
+
+    def _left_s(self) -> float:
+        return max(self._deadline_s - self._now_s(), 0.0)
+
+    async def _wait(self, job_id: str, wait_s: float) -> JobRecord | Queued:
+        call = self._call
+        return await wait_for_job(
+            call.service, call.tenant, job_id, wait_s, max_bytes=LARGE_BYTES, is_heard=call.is_heard
+        )
+
+
 async def ended_jobs(
     service: Service, tenant: str, ids: Sequence[str], wait_s: float, is_heard: Callable[[], bool]
-) -> AsyncGenerator[tuple[str, JobRecord | Queued | NotReadyYet | None], None]:
+) -> AsyncGenerator[tuple[str, JobRecord | Queued | None], None]:
     """Each with its id, one after the other: as it is when it has ended or when the time of all is up, read up to
-    LARGE_BYTES; None if there is no such job; the error if that cannot be told yet. Those that end meanwhile and are
-    not kept are there when their turn comes."""
+    LARGE_BYTES; None if there is no such job. Those that end meanwhile and are not kept are there when their turn
+    comes. Raises NotReadyYet."""
     now_s = asyncio.get_running_loop().time
     deadline_s = now_s() + wait_s
     with service.straight.awaiting(tenant, ids):
         for job_id in ids:
-            if not is_heard():
-                return
             left_s = max(deadline_s - now_s(), 0.0)
             try:
                 found = await wait_for_job(service, tenant, job_id, left_s, max_bytes=LARGE_BYTES, is_heard=is_heard)
             except Missing:
                 yield job_id, None
-            except NotReadyYet as error:
-                yield job_id, error
             else:
                 yield job_id, found
 
 
 def size_of(found: JobRecord | Queued) -> int:
+    """Of payload, result and log."""
     return 0 if isinstance(found, Queued) else kept_bytes(found)
+
+
+def _json_bytes(found: JobRecord | Queued) -> int:
+    """About how long it is in an answer."""
+    if isinstance(found, Queued):
+        return _ROW_BYTES
+    texts_bytes = size_of(found) if size_of(found) <= LARGE_BYTES else 0
+    attempts_bytes = sum(_ATTEMPT_BYTES + len(attempt.message) for attempt in found.history)
+    return _ROW_BYTES + texts_bytes + len(found.job.options) + attempts_bytes

@@ -57,7 +57,10 @@ def test_one_that_is_not_kept_stays_while_somebody_waits_for_it() -> None:
             True,
             False,
         ]
-    assert recent.find("acme", "id-2", also_kept=False) is None
+    assert recent.find("acme", "id-2", also_kept=False) is None, "too large"
+    assert recent.find("acme", "id-1", also_kept=False) is not None, "for who did not get it, and asks again"
+    clock.advance(60)
+    assert recent.find("acme", "id-1", also_kept=False) is None
 
 
 def test_what_is_waited_for_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
