@@ -94,7 +94,7 @@ async def test_a_job_that_takes_long_is_shown_as_running(tmp_path: Path) -> None
         await until(is_shown)
         record = await ended(daemon, id_)
         assert (record.outcome and record.outcome.code, record.job.token) == (Code.OK, 1)
-        assert daemon.executor.leases.all() == []
+        await until(lambda: asyncio.sleep(0, not daemon.executor.leases.all()))
 
 
 async def test_a_flush_brings_running_jobs_into_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

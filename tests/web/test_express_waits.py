@@ -69,9 +69,17 @@ async def test_what_was_accepted_is_answered_although_it_cannot_be_looked_at(
     async def away(*_: object, **__: object) -> None:
         raise StoreUnavailable("no answer")
 
+    get_job, has_looked = site.store.get_job, asyncio.Event()
+
+    async def look(*names: str, **more: Any) -> Any:
+        found = await get_job(*names, **more)
+        has_looked.set()
+        return found
+
     await site.add("the key is verified")
+    monkeypatch.setattr(site.store, "get_job", look)
     posting = asyncio.ensure_future(site.post(ADD + query, data=b"x\n"))
-    await site.waiters.waiting.wait()
+    await has_looked.wait()
     (_, job_id) = await site.run()
     monkeypatch.setattr(site.store, "get_job", away)
     monkeypatch.setattr(site.service.accepted, "find", lambda *_: None)  # it knows only so many
