@@ -102,14 +102,16 @@ class StoreModel:
         job = self.entries[job_id].job
         return state_of(job.dt_ms, job.lock, now_ms)
 
-    def set_rate_domain(self, limit: RateDomain, *, now_ms: int) -> None:
+    def set_rate_domain(self, limit: RateDomain, *, now_ms: int) -> bool:
         key = (limit.tenant, limit.domain)
+        is_changed = key not in self.rates or self.rates[key][0] != limit
         tokens = float(limit.burst)
         updated = now_ms
         if key in self.rates:
             tokens = min(tokens, self._tokens(key, now_ms))
             updated = max(updated, self.rates[key][2])
         self.rates[key] = (limit, tokens, updated)
+        return is_changed
 
     def _tokens(self, key: tuple[str, str], now_ms: int) -> float:
         limit, tokens, updated = self.rates[key]
