@@ -126,10 +126,10 @@ async def _obstacles(service: Service, tenant: str, record: JobRecord) -> AsyncI
         yield "type_paused", "its type is paused", {}
     async for finding in _about_runners(service, tenant, jobtype):
         yield finding
-    if record.job.domain:
-        rate = await store.find_rate(tenant, record.job.domain, now_ms=now_ms)
-        if rate is not None and rate.tokens < 1:
-            yield _about_rate(record.job.domain, rate)
+    domain = record.job.domain
+    rate = await store.find_rate(tenant, domain, now_ms=now_ms) if domain else None
+    if rate is not None and rate.tokens < 1:
+        yield _about_rate(domain, rate)
     if record.job.key and (waiting_for := await _about_key(service, tenant, record)) is not None:
         yield waiting_for
     hold = service.control.hold(jobtype)
@@ -141,7 +141,12 @@ async def _obstacles(service: Service, tenant: str, record: JobRecord) -> AsyncI
     waiting = sum(row.waiting for row in counters if _competes(row, langs, is_external=is_external))
     whom = "a worker" if is_external else "a free runner"
     text = f"{ahead} jobs of its type are before it; {waiting} of the tenant's jobs wait for {whom}"
-    yield "in_line", text, {"ahead": ahead, "waiting": waiting}
+    if rate is None:
+        yield "in_line", text, {"ahead": ahead, "waiting": waiting}
+    else:  # there is a token in this moment, and what is before it may take that
+        rate_per_s = rate.domain.rate_per_s
+        text += f"; jobs of its rate domain {domain} start at {rate_per_s:g} a second"
+        yield "in_line", text, {"ahead": ahead, "waiting": waiting, "domain": domain, "rate_per_s": rate_per_s}
 
 
 def _competes(row: TypeCounters, langs: Mapping[str, str], *, is_external: bool) -> bool:

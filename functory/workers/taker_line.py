@@ -148,11 +148,11 @@ class TakerLine:
         self._ready: dict[str, float] = {}
         """Types that may have waiting jobs, and since when."""
         self._listed: Mapping[str, int] = {}
+        """Types that have some, as the last look at the store said, with the highest priority of what waits."""
         self._in_vain: dict[str, float] = {}
         """Types of which jobs wait and claims find nothing, and since when."""
         self._resting: set[str] = set()
         """Types that are tried again in a moment."""
-        """Types that have some, as the last look at the store said, with the highest priority of what waits."""
         self._unranked: set[str] = set()
         """Types that got jobs since then."""
         self._slices = Slices()
@@ -339,8 +339,9 @@ class TakerLine:
             if claimed.may_have_more:
                 self._ready[jobtype] = asyncio.get_running_loop().time() if claimed.jobs else since_s
             elif jobtype in self._listed:
-                self._try_later(jobtype, is_in_vain=not claimed.jobs)
+                self._try_later(jobtype)
             if claimed.jobs:
+                self._in_vain.pop(jobtype, None)
                 taken += claimed.jobs
                 size_bytes += sum(len(job.data) for job, _ in claimed.jobs)
                 cost_s = self._costs.expect_s(jobtype, len(claimed.jobs))
@@ -367,12 +368,11 @@ class TakerLine:
         urgency = self._listed.get(jobtype, DEFAULT_PRIORITY) + _STEP * steps
         return -urgency, self._turns.rival(jobtype).turn_s
 
-    def _try_later(self, jobtype: str, *, is_in_vain: bool) -> None:
-        """Jobs of it wait, and a claim found none or few: their rate domain has no token."""
+    def _try_later(self, jobtype: str) -> None:
+        """Jobs of it wait, and a claim found none: their rate domain has no token."""
         loop = asyncio.get_running_loop()
-        if not is_in_vain:
-            self._in_vain.pop(jobtype, None)
-        in_vain_s = loop.time() - self._in_vain.setdefault(jobtype, loop.time())
+        now_s = loop.time()
+        in_vain_s = now_s - self._in_vain.setdefault(jobtype, now_s)
         if jobtype not in self._resting:
             self._resting.add(jobtype)
             loop.call_later(min(pause_s(in_vain_s), REST_S), self._once_more, jobtype)

@@ -103,14 +103,13 @@ class StoreModel:
         job = self.entries[job_id].job
         return state_of(job.dt_ms, job.lock, now_ms)
 
-    def set_rate_domain(self, limit: RateDomain, *, now_ms: int) -> None:
-        key = (limit.tenant, limit.domain)
-        tokens = float(limit.burst)
-        updated = now_ms
-        if key in self.rates:
-            tokens = min(tokens, self._tokens(key, now_ms))
-            updated = max(updated, self.rates[key][2])
+    def set_rate_domain(self, limit: RateDomain, *, now_ms: int) -> bool:
+        key, tokens, updated = (limit.tenant, limit.domain), float(limit.burst), now_ms
+        old = self.rates.get(key)
+        if old is not None:
+            tokens, updated = min(tokens, self._tokens(key, now_ms)), max(updated, old[2])
         self.rates[key] = (limit, tokens, updated)
+        return old is None or old[0] != limit
 
     def _tokens(self, key: tuple[str, str], now_ms: int) -> float:
         limit, tokens, updated = self.rates[key]
@@ -352,9 +351,11 @@ class StoreModel:
             entry.set(due_ms=dt_ms, dt_ms=dt_ms)
         return self.state(job_id, now_ms)
 
-    def set_type_paused(self, tenant: str, jobtype: str, *, paused: bool) -> None:
+    def set_type_paused(self, tenant: str, jobtype: str, *, paused: bool) -> bool:
+        is_changed = paused != (jobtype in self.paused)
         self.events.setdefault(jobtype, {})
         (self.paused.add if paused else self.paused.discard)(jobtype)
+        return is_changed
 
     def get_counters(self, *, now_ms: int) -> list[TypeCounters]:
         counters = []

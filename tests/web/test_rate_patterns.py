@@ -29,4 +29,6 @@ async def test_why_names_the_pattern_and_when_the_next_token_comes(site: Site) -
     detail = {"domain": "mail:ada", "limit": "mail:*", "until_ms": T0 + 10_000}
     assert (answer["reason"], answer["detail"]) == ("rate_domain", detail)
     assert "mail:* allows 0.1 a second for each domain" in answer["text"]
-    assert (await site.get(f"/acme/job/{other}/why")).json["reason"] == "in_line"
+    answer = (await site.get(f"/acme/job/{other}/why")).json
+    assert answer["reason"] == "in_line"
+    assert answer["text"].endswith("; jobs of its rate domain mail:bob start at 0.1 a second")

@@ -23,11 +23,18 @@ from typing import Any, Final, NamedTuple
 from pymongo import DeleteOne, UpdateOne
 
 from store.claim_rules import WINDOW
-from store.mongo.queue.rates import Held, give_tokens_back, limits_of, next_token_at, take_tokens, whole_tokens
+from store.mongo.queue.rates import (
+    Held,
+    give_tokens_back,
+    limits_of,
+    next_token_at,
+    reopen_domains,
+    take_tokens,
+    whole_tokens,
+)
 from store.mongo.queue.taking import ORDER, leave_out, lock, with_payloads
 from store.mongo.server.core import Core
 from store.mongo.server.driver import Document, aggregate
-from store.mongo.server.lane_opening import lane_id
 from store.mongo.server.schema import QUEUED, READY
 from store.names import PRIORITIES
 from store.values.jobs import Claim
@@ -127,9 +134,7 @@ async def _take(db: Core, claim: Claim, chosen: Sequence[Document], held: Mappin
     used = Counter(job["dom"] for job in taken)
     unused = Counter({domain: wanted[domain] - used[domain] for domain in given if wanted[domain] > used[domain]})
     await give_tokens_back(db, held, unused)
-    if unused:  # who saw the domain without them may have closed its lane
-        named = {"_id": {"$in": [lane_id(claim.jobtype, domain) for domain in unused]}}
-        await db.collections.lanes.update_many(named, {"$set": {"ready": 0}, "$inc": {"v": 1}})
+    await reopen_domains(db, claim.jobtype, unused)
     return taken
 
 

@@ -3,15 +3,16 @@
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from pymongo import UpdateOne
+from pymongo import DeleteOne, UpdateOne
 
 from store.claim_rules import MOST_WOKEN, TURN_WAIT_MS
 from store.mongo.queue.documents import domain_of
-from store.mongo.queue.rates import Held, give_tokens_back, limits_of, next_token_at, take_tokens, whole_tokens
+from store.mongo.queue.rates import Held, give_tokens_back, limits_of, reopen_domains, take_tokens, whole_tokens
 from store.mongo.queue.taking import ORDER, Room, lock
+from store.mongo.queue.token_waits import note_waits, open_for_tokens
 from store.mongo.queue.turns import IDLE_MS, Standing, fence, first_queued, note_retried, queued_of, read_standing
 from store.mongo.server.core import Core, repeatable
 from store.mongo.server.driver import Document
@@ -23,7 +24,14 @@ from vocabulary.names import tenant_of
 
 _ROUNDS: Final = 8
 _AT_ONCE: Final = 200
-"""Turns that one round looks at."""
+"""Turns that one round looks at, at most."""
+_MORE: Final = 4
+"""A round that took too little is followed by one that looks at so many times as many turns."""
+_MOST_LOOKS: Final = 200
+"""Turns beyond the limit that one claim looks at in vain; the next one goes on from there."""
+_MOST_TOKEN_WAIT_MS: Final = 600_000
+"""The same for a turn whose rate domain has no token, which is opened when there is one: a process may have died before
+it noted that the turn waits. It is long because very many turns may wait for one token."""
 
 
 class _Offer(NamedTuple):
@@ -58,15 +66,18 @@ class MongoKeys(Core):
 async def take_turns(db: Core, claim: Claim, room: Room, *, served: int, has_domains: bool) -> list[Document]:
     """Jobs with a key, locked. served: as the type has it."""
     turns = db.collections.turns
+    if has_domains:
+        await open_for_tokens(db, claim)
     due = {"type": claim.jobtype, "open": False, "at": {"$lte": claim.now_ms}}
     if woken := await turns.find(due, {"_id": 1}, hint=LATER_TURNS).limit(MOST_WOKEN).to_list(MOST_WOKEN):
         await turns.update_many({"_id": {"$in": [turn["_id"] for turn in woken]}}, {"$set": {"open": True}})
     behind = served - KEY_CREDIT_US
     taken: list[Document] = []
-    for _ in range(_ROUNDS):
-        if room.jobs <= 0:
+    looks = claim.limit + _MOST_LOOKS
+    for number in range(_ROUNDS):
+        if room.jobs <= 0 or looks <= 0:
             break
-        count = min(room.jobs, _AT_ONCE)
+        count = min(room.jobs * _MORE**number, _AT_ONCE, looks)
         cursor = turns.find({"type": claim.jobtype, "open": True}, hint=OPEN_TURNS).sort([("tag", 1), ("_id", 1)])
         found = await cursor.limit(count).to_list(count)
         if not found:
@@ -75,6 +86,7 @@ async def take_turns(db: Core, claim: Claim, room: Room, *, served: int, has_dom
             late = {"type": claim.jobtype, "open": True, "tag": {"$lt": behind}}
             await turns.update_many(late, {"$max": {"tag": behind}}, hint=OPEN_TURNS)
             continue
+        looks -= len(found)
         taken += await _one_round(db, found, claim, room, has_domains=has_domains)
     return taken
 
@@ -87,21 +99,28 @@ async def _one_round(
     offers = await asyncio.gather(*(_offer(db, turn, standing, claim, share) for turn in turns))
     mark = secrets.randbits(62)
     tokens = await _Tokens.read(db, offers, claim) if has_domains else _Tokens(db, claim, {})
-    chosen: list[tuple[_Offer, list[Document], int | None]] = []
+    chosen: list[tuple[_Offer, list[Document], str | None]] = []
     for offer in offers:
         chosen.append((offer, *_choose(offer, room, tokens)))
         if room.jobs <= 0:
             break
     given = await tokens.take(mark)
-    changed = []
-    for offer, jobs, until_ms in chosen:
+    changed: list[tuple[_Offer, list[Document]]] = []
+    in_vain: list[UpdateOne | DeleteOne] = []
+    for offer, jobs, without_token in chosen:
         mine = [job for job in jobs if tokens.is_given(job, given)]
-        if await _write(db, offer, mine, until_ms if len(mine) == len(jobs) else claim.now_ms, claim):
+        step = _step(offer, mine, claim, without_token, is_outrun=len(mine) < len(jobs))
+        if not mine:
+            in_vain.append(step)
+        elif (await db.collections.turns.bulk_write([step])).matched_count:
             changed.append((offer, mine))
+    if in_vain:
+        await db.collections.turns.bulk_write(in_vain, ordered=False)
+    await tokens.note_waits({domain for _, _, domain in chosen if domain is not None})
     taken = await lock(db, [job for _, mine in changed for job in mine], claim, mark)
     await tokens.give_back(given, taken)
     room.give_back([job for _, jobs, _ in chosen for job in jobs], taken)
-    served = [offer.turn["tag"] for offer, mine in changed if mine]
+    served = [offer.turn["tag"] for offer, _ in changed]
     if served:
         await db.collections.types.update_one({"_id": claim.jobtype}, {"$max": {"served": min(served)}})
     return taken
@@ -148,12 +167,12 @@ async def _with_jobs(db: Core, offer: _Offer, claim: Claim) -> _Offer:
     return offer._replace(jobs=jobs, until_ms=later[0]["at"] if later else None)
 
 
-def _choose(offer: _Offer, room: Room, tokens: "_Tokens") -> tuple[list[Document], int | None]:
-    """The jobs for which there is room and a token; and when to look again, if a token is missing."""
+def _choose(offer: _Offer, room: Room, tokens: "_Tokens") -> tuple[list[Document], str | None]:
+    """The jobs for which there is room and a token; and the domain of the next, if a token is what is missing."""
     chosen: list[Document] = []
     for job in offer.jobs:
         if not tokens.has_one(job):
-            return chosen, tokens.soon_ms(job)
+            return chosen, domain_of(job)
         if not room.take(job["size"]):
             break
         tokens.want(job)
@@ -161,9 +180,11 @@ def _choose(offer: _Offer, room: Room, tokens: "_Tokens") -> tuple[list[Document
     return chosen, None
 
 
-async def _write(db: Core, offer: _Offer, jobs: Sequence[Document], until_ms: int | None, claim: Claim) -> bool:
-    """Put the deliveries into the turn, before they are locked. False: it changed meanwhile, and has to be read again.
-    until_ms: when to look at it again, because not all that it offers could be taken."""
+def _step(
+    offer: _Offer, jobs: Sequence[Document], claim: Claim, without_token: str | None, *, is_outrun: bool
+) -> UpdateOne | DeleteOne:
+    """Puts the deliveries into the turn, before they are locked, and says when to look at it again. It does nothing if
+    the turn changed meanwhile, which then has to be read again. is_outrun: another daemon took tokens of its jobs."""
     turn = offer.turn
     same = {"_id": turn["_id"], "v": turn["v"]}
     entries = [{"job": job["_id"], "token": job["token"] + 1, "at": claim.now_ms} for job in jobs]
@@ -175,25 +196,27 @@ async def _write(db: Core, offer: _Offer, jobs: Sequence[Document], until_ms: in
     ]
     held = [*offer.counting, *entries, *retried]
     state: Document = {"open": True, "at": None}
-    if until_ms is not None:
-        state = {"open": until_ms <= claim.now_ms, "at": until_ms}
+    if is_outrun:
+        pass
+    elif without_token is not None:
+        state = {"open": False, "at": claim.now_ms + _MOST_TOKEN_WAIT_MS, "dom": without_token}
     elif offer.places is not None and len(jobs) == offer.places:
         state = {"open": False, "at": claim.now_ms + TURN_WAIT_MS}
     elif len(jobs) == len(offer.jobs) < offer.wanted or offer.wanted == 0:
         state = {"open": False, "at": offer.until_ms}
         if offer.until_ms is None and not held:
             if turn.get("idle"):
-                done = await db.collections.turns.delete_one(same)
-                return done.deleted_count == 1
+                return DeleteOne(same)
             state = {"open": False, "at": claim.now_ms + IDLE_MS, "idle": True}
         elif offer.until_ms is None:
             state["at"] = claim.now_ms + TURN_WAIT_MS
-    update = {
+    update: Document = {
         "$set": {**state, "held": held, "all": offer.has_all},
         "$inc": {"v": 1, "claims": 1, "tag": JOB_COST_US * len(jobs)},
     }
-    done_ = await db.collections.turns.bulk_write([UpdateOne(same, update)])
-    return done_.matched_count == 1
+    if "dom" not in state:
+        update["$unset"] = {"dom": ""}
+    return UpdateOne(same, update)
 
 
 class _Tokens:
@@ -211,11 +234,6 @@ class _Tokens:
         domains = {domain_of(job) for offer in offers for job in offer.jobs}
         return cls(db, claim, await limits_of(db, tenant_of(claim.jobtype), domains, claim.now_ms))
 
-    def soon_ms(self, job: Document) -> int:
-        """When to look again at the turn of a job that has no token."""
-        now_ms, domain = self._claim.now_ms, domain_of(job)
-        return min(next_token_at(self._buckets[domain], self._wanted[domain], now_ms), now_ms + TURN_WAIT_MS)
-
     def has_one(self, job: Document) -> bool:
         return self._left.get(domain_of(job), 1) > 0
 
@@ -224,6 +242,10 @@ class _Tokens:
         if domain in self._left:
             self._left[domain] -= 1
             self._wanted[domain] += 1
+
+    async def note_waits(self, domains: Iterable[str]) -> None:
+        """Turns were closed because these have no token left."""
+        await note_waits(self._db, self._claim, {domain: self._buckets[domain] for domain in domains}, self._wanted)
 
     async def take(self, mark: int) -> set[str]:
         return await take_tokens(self._db, self._buckets, self._wanted, mark=mark, now_ms=self._claim.now_ms)
@@ -238,3 +260,4 @@ class _Tokens:
             domain: self._wanted[domain] - used[domain] for domain in given if self._wanted[domain] > used[domain]
         }
         await give_tokens_back(self._db, self._buckets, Counter(unused))
+        await reopen_domains(self._db, self._claim.jobtype, unused)

@@ -15,6 +15,7 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import DUPLICATE_KEY, Document, aggregate
 from store.mongo.server.driver import Collection as MongoCollection
+from store.mongo.server.lane_opening import keyed_lane_id, lane_id
 from store.mongo.server.schema import types_of
 from store.names import AHEAD_MS
 from store.rate_rules import (
@@ -107,7 +108,7 @@ async def _set(db: Core, domain: RateDomain, now_ms: int) -> bool:
 
 
 async def _reopen_lanes(db: Core, tenant: str, now_ms: int) -> None:
-    """After a limit changed: lanes that rest may run earlier."""
+    """After a limit changed: lanes that rest, and turns that wait for a token, may run earlier."""
     resting = {"type": types_of(tenant), "ready": {"$gt": now_ms}}
     await db.collections.lanes.update_many(resting, {"$set": {"ready": 0}, "$inc": {"v": 1}})
 
@@ -193,6 +194,13 @@ async def give_tokens_back(db: Core, held: Mapping[str, Held], unused: Counter[s
         ]
         if steps:
             await collection.bulk_write(steps, ordered=False)
+
+
+async def reopen_domains(db: Core, jobtype: str, domains: Collection[str]) -> None:
+    """Tokens of them were given back: who saw the domain without them may have closed its lane, or turns."""
+    if domains:
+        ids = [name(jobtype, domain) for domain in domains for name in (lane_id, keyed_lane_id)]
+        await db.collections.lanes.update_many({"_id": {"$in": ids}}, {"$set": {"ready": 0}, "$inc": {"v": 1}})
 
 
 async def collect_full(db: Core, now_ms: int, limit: int) -> None:

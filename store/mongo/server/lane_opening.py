@@ -20,6 +20,11 @@ def lane_id(jobtype: str, domain: str) -> str:
     return f"{jobtype}|{domain}"
 
 
+def keyed_lane_id(jobtype: str, domain: str) -> str:
+    """Of the document for turns of the domain (queue/token_waits.py): no jobtype begins like that."""
+    return f"|{jobtype}|{domain}"
+
+
 def opening(jobtype: str, domain: str, priority: int, due_ms: int) -> UpdateOne:
     update: dict[str, dict[str, Any]] = {
         "$min": {"ready": due_ms},

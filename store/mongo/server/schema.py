@@ -26,13 +26,14 @@ from store.mongo.server.driver import Collection, Database, Document, find_and_u
 from vocabulary.names import jobtype_of
 from vocabulary.states import Code
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of what programs must agree on. A daemon that opens the database raises it to its own, and an older one is refused
 from then on. Raise it when a program of the version before would break a promise: with a new collection or index
 (`tests/unit/store/test_mongo_schema.py` insists), and with a new field that must not be ignored.
 
 1   jobs, handlers, tenants, keys, rates, daemons
 2   consumers, numbers, secrets, files of handlers, keys of jobs, rates by pattern
+3   keys that wait for a token of a rate domain
 """
 
 SERIES: Final = ("audit", "sysids", "writers")
@@ -71,6 +72,7 @@ URGENT: Final = "urgent"
 KEYED: Final = "keyed"
 OPEN_TURNS: Final = "open"
 LATER_TURNS: Final = "later"
+WAITING_TURNS: Final = "waiting"
 READY: Final = "ready"
 
 JOB_INDEXES: Final = (
@@ -141,6 +143,12 @@ OTHER_INDEXES: Final[dict[str, tuple[IndexModel, ...]]] = {
             partialFilterExpression={"open": True},
         ),
         IndexModel([("type", ASCENDING), ("at", ASCENDING)], name=LATER_TURNS, partialFilterExpression={"open": False}),
+        # those that wait for a token of a rate domain
+        IndexModel(
+            [("type", ASCENDING), ("dom", ASCENDING), ("tag", ASCENDING), ("_id", ASCENDING)],
+            name=WAITING_TURNS,
+            partialFilterExpression={"open": False, "dom": {"$exists": True}},
+        ),
     ),
     "lanes": (IndexModel([("type", ASCENDING), ("top", DESCENDING), ("ready", ASCENDING)], name=READY),),
     "rates": (IndexModel([("tenant", ASCENDING)], name="patterns", partialFilterExpression={"pattern": True}),),

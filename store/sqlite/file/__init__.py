@@ -1,6 +1,6 @@
 """The file: how it is opened, written and read, and the counts that every write keeps.
 
-schema.py        tables, indexes and migrations
+schema.py        tables, indexes and migrations; claim_tables.py those that only claims read
 connection.py    how a connection is made; SQLite's errors in the store's words
 opened_file.py   whether the path still names the file that was opened
 core.py          open, close, and how a verb reaches the writer or a reader

@@ -13,6 +13,7 @@ from store.claim_rules import TURN_WAIT_MS
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.rates import Rates
 from store.sqlite.queue.taking import Room, Taken, delivered, lock
+from store.sqlite.queue.token_waits import note_waits, open_for_tokens
 from store.sqlite.queue.turns import (
     Rest,
     Turn,
@@ -34,6 +35,7 @@ _MOST_LOOKS: Final = 200
 def take_turns(tx: Tx, number: int, rates: Rates, room: Room, claim: Claim) -> list[Taken]:
     """Jobs with a key, locked."""
     taken: list[Taken] = []
+    open_for_tokens(tx, number, rates, claim.now_ms)
     wake(tx, number, claim.now_ms)
     looks = claim.limit + _MOST_LOOKS
     while room.jobs > 0 and looks > 0 and (turns := open_turns(tx, number, room.jobs)):
@@ -47,6 +49,7 @@ def take_turns(tx: Tx, number: int, rates: Rates, room: Room, claim: Claim) -> l
         lock(tx, mine, claim)
         emptied = [Rest(turn, jobs, open=False, at_ms=next_due_ms(tx, turn)) for turn, jobs in one_round.emptied]
         settle(tx, number, one_round.served, one_round.rests + emptied)
+        note_waits(tx, number, rates, {rest.domain for rest in one_round.rests if rest.domain is not None})
         taken += mine
     return taken
 
@@ -81,27 +84,26 @@ class _Round:
             return
         else:
             rows = [first]
-        taken, no_token_until_ms = self._take(rows)
+        taken, without_token = self._take(rows)
         self.rows += taken
         if taken:
             self.served.append(turn)
-        is_full = cap is not None and len(taken) == places
-        if no_token_until_ms is not None or is_full:
-            at_ms = now_ms + TURN_WAIT_MS if no_token_until_ms is None else no_token_until_ms
-            self.rests.append(Rest(turn.turn, len(taken), open=False, at_ms=at_ms))
+        if without_token is not None:
+            self.rests.append(Rest(turn.turn, len(taken), open=False, at_ms=None, domain=without_token))
+        elif cap is not None and len(taken) == places:
+            self.rests.append(Rest(turn.turn, len(taken), open=False, at_ms=now_ms + TURN_WAIT_MS))
         elif len(taken) == len(rows) < wanted:
             self.emptied.append((turn.turn, len(taken)))
         else:
             self.rests.append(Rest(turn.turn, len(taken), open=True, at_ms=None))
 
-    def _take(self, rows: Iterable[Sequence[Any]]) -> tuple[list[Sequence[Any]], int | None]:
-        """Those for which there is a token and room; and when there is the next token, if that is what is missing."""
+    def _take(self, rows: Iterable[Sequence[Any]]) -> tuple[list[Sequence[Any]], str | None]:
+        """Those for which there is a token and room; and the domain of the next, if a token is what is missing."""
         taken: list[Sequence[Any]] = []
         for row in rows:
             domain = self._tx.catalog.lane(row[-1]).domain
             if not self._rates.allows(domain):
-                soonest_ms = self._rates.next_ms(domain)
-                return taken, min(soonest_ms, self._claim.now_ms + TURN_WAIT_MS)
+                return taken, domain
             if not self._room.take([row[4]]):
                 break
             self._rates.take(domain)

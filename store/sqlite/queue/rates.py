@@ -36,6 +36,11 @@ _REOPEN: Final = (
 )
 """Lanes that wait for a token. The others wait for a job that is due later: looked at before that, they would stay in
 the way of every look until something of the type is claimed."""
+_REOPEN_WAITS: Final = (
+    "UPDATE token_waits SET at = 0 WHERE type = ?1 AND domain IN"
+    " (SELECT domain FROM token_waits WHERE type = ?1 AND at > ?2 LIMIT ?3)"
+)
+"""The same for turns that wait for a token (token_waits.py)."""
 
 
 class _Held(NamedTuple):
@@ -61,12 +66,18 @@ class Rates:
         held = self._look(domain)
         return held is None or held.tokens >= 1.0
 
-    def next_ms(self, domain: str) -> int:
-        """When to look at a limited domain again: when it has a token, and before long."""
+    def count(self, domain: str, most: int) -> int:
+        """How many jobs of the domain may start now, and no more than most."""
+        held = self._look(domain)
+        return most if held is None else max(0, min(most, int(held.tokens)))
+
+    def next_ms(self, domain: str, taken: int = 0) -> int:
+        """When to look at a limited domain again after that many tokens more are taken: when it has a token, and before
+        long."""
         held = self._look(domain)
         if held is None:
             return self._now_ms
-        soonest_ms = next_token_ms(held.tokens, rate_per_s=held.limit.rate_per_s, now_ms=self._now_ms)
+        soonest_ms = next_token_ms(held.tokens - taken, rate_per_s=held.limit.rate_per_s, now_ms=self._now_ms)
         return min(soonest_ms, self._now_ms + MOST_WAIT_MS)
 
     def take(self, domain: str) -> None:
@@ -151,13 +162,15 @@ def delete_rate_domain(tx: Tx, tenant: str, domain: str) -> bool:
 
 
 def reopen_lanes(tx: Tx, tenant: str, now_ms: int, limit: int) -> bool:
-    """After a limit changed: lanes without a token may run earlier. One step; returns whether there may be more."""
+    """After a limit changed: lanes and turns without a token may run earlier. One step; returns whether there may be
+    more."""
     for (number,) in fetch(tx.conn, "SELECT type FROM types WHERE tenant = ?", (tenant,)):
         if not tx.catalog.kinds(number).has_domains:
             continue
-        for priority in PRIORITIES:
+        lanes = [(_REOPEN, (number, priority, now_ms)) for priority in PRIORITIES]
+        for sql, place in [*lanes, (_REOPEN_WAITS, (number, now_ms))]:
             before = tx.conn.total_changes()
-            tx.conn.execute(_REOPEN, (number, priority, now_ms, limit))
+            tx.conn.execute(sql, (*place, limit))
             limit -= tx.conn.total_changes() - before
             if limit <= 0:
                 return True

@@ -1,7 +1,8 @@
 """Turns: the queues of keys. The jobs of a type that have the same key are one turn.
 
 A turn is open if it may have something to offer. A claim takes open turns in order of their tags, and closes one that
-has nothing now: until a time (`at`), or until something changes. Whatever changes a job of a turn opens it again:
+has nothing now: until a time (`at`), until a rate domain has a token (`domain`, token_waits.py), or until something
+changes. Whatever changes a job of a turn opens it again:
 entering here, all other changes by triggers (file/schema.py). So a claim never walks turns that may not run, and none
 is forgotten.
 
@@ -46,12 +47,14 @@ class Turn(NamedTuple):
 
 
 class Rest(NamedTuple):
-    """What becomes of a turn that a claim looked at: whether it stays open, and if not until when."""
+    """What becomes of a turn that a claim looked at: whether it stays open, and if not until when, or until which rate
+    domain has a token."""
 
     turn: int
     taken: int
     open: bool
     at_ms: int | None
+    domain: str | None = None
 
 
 def make_turn(tx: Tx, number: int, key: str) -> int:
@@ -131,8 +134,9 @@ def next_due_ms(tx: Tx, turn: int) -> int | None:
 
 def settle(tx: Tx, number: int, served: Sequence[Turn], rests: Sequence[Rest]) -> None:
     """Write what became of turns after the jobs that were taken are locked, which opens them."""
-    sql = "UPDATE turns SET open = ?, at = ?, tag = tag + ? WHERE turn = ?"
-    tx.conn.executemany(sql, [(rest.open, rest.at_ms, JOB_COST_US * rest.taken, rest.turn) for rest in rests])
+    sql = "UPDATE turns SET open = ?, at = ?, domain = ?, tag = tag + ? WHERE turn = ?"
+    changed = [(rest.open, rest.at_ms, rest.domain, JOB_COST_US * rest.taken, rest.turn) for rest in rests]
+    tx.conn.executemany(sql, changed)
     if served:
         tag = min(turn.tag for turn in served)
         tx.conn.execute("UPDATE types SET served = max(served, ?) WHERE type = ?", (tag, number))

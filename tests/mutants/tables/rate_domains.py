@@ -3,12 +3,17 @@
 from tests.mutants.mutant import Mutant, in_file
 
 PATTERNS = "tests/contract/store/test_rate_patterns.py -k sqlite"
+KEYS = "tests/contract/store/test_keys_and_rates.py"
 
 rates = in_file("store/sqlite/queue/rates.py", PATTERNS)
 domains = in_file("store/sqlite/queue/domain_claim.py", PATTERNS)
 tally = in_file("store/sqlite/file/tally.py", PATTERNS)
 rules = in_file("store/rate_rules.py", PATTERNS)
 in_mongo = in_file("store/mongo/queue/domain_claim.py", "tests/mongo/test_rate_race.py")
+keyed = in_file("store/sqlite/queue/keyed_claim.py", f"{KEYS} -k sqlite")
+waits = in_file("store/sqlite/queue/rates.py", f"{KEYS} -k sqlite")
+keyed_in_mongo = in_file("store/mongo/queue/keyed_claim.py", f"{KEYS} -k mongodb")
+waits_in_mongo = in_file("store/mongo/queue/token_waits.py", "tests/mongo/test_rate_race.py")
 
 MUTANTS: list[Mutant] = [
     rates(
@@ -50,7 +55,23 @@ MUTANTS: list[Mutant] = [
     ),
     in_mongo(
         "tokens that came back are not used before the next",
-        '        await db.collections.lanes.update_many(named, {"$set": {"ready": 0}, "$inc": {"v": 1}})\n',
-        "        pass\n",
+        "    await reopen_domains(db, claim.jobtype, unused)\n",
+        "",
+    ),
+    keyed(
+        "a key without a token is looked at again and again",
+        "at_ms=None, domain=without_token))",
+        "at_ms=now_ms + 1000))",
+    ),
+    waits(
+        "keys that wait for a token do not hear of a changed limit",
+        "[*lanes, (_REOPEN_WAITS, (number, now_ms))]",
+        "lanes",
+    ),
+    keyed_in_mongo("a key without a token is forgotten", ', "dom": without_token}', "}"),
+    waits_in_mongo(
+        "a limit that is changed while a claim closes keys is not seen by them",
+        "    await reopen_domains(db, jobtype, [domain",
+        "    print([domain",
     ),
 ]

@@ -20,7 +20,7 @@ claim = in_file("store/sqlite/queue/claim.py", CLAIM)
 taking = in_file("store/sqlite/queue/taking.py", CLAIM)
 keyed = in_file("store/sqlite/queue/keyed_claim.py", KEYS)
 turns = in_file("store/sqlite/queue/turns.py", KEYS)
-schema = in_file("store/sqlite/file/schema.py", KEYS)
+claim_tables = in_file("store/sqlite/file/claim_tables.py", KEYS)
 rates = in_file("store/sqlite/queue/rates.py", CLAIM)
 add = in_file("store/sqlite/queue/add.py", CONTRACT)
 change = in_file("store/sqlite/queue/job_changes.py", f"tests/contract/store/test_job_changes.py {CONTRACT}")
@@ -202,7 +202,7 @@ MUTANTS: list[Mutant] = [
         "wanted = min(places, self._share, self._room.jobs)",
         "wanted = min(self._share, self._room.jobs)",
     ),
-    schema(
+    claim_tables(
         "a key whose job ended stays closed",
         "    UPDATE turns SET open = 1, tag = tag + (OLD",
         "    UPDATE turns SET tag = tag + (OLD",

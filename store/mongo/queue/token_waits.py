@@ -1,0 +1,85 @@
+"""Turns that wait for a token of a rate domain: they are opened as tokens come, one for each.
+
+A claim that finds no token for the first job of a turn closes the turn with the domain (`dom`), and notes that in a
+document of `lanes` (domain_claim.py), whose `ready` says when to look at the domain again, and whose `top` is no
+priority. A later claim looks at the domains whose time has come, and opens as many turns as there are tokens, in order
+of their tags. So a turn without a token is looked at once, however long it waits and however many wait with it, and
+keys that may run never stand behind it.
+
+Ensures: a domain that turns wait for has its document, also if another claim removes it at the same time: it is noted
+after the turns were closed, and removed only as it was before they were looked for.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pymongo import DeleteOne, UpdateOne
+
+from store.mongo.queue.rates import Held, limits_of, next_token_at, reopen_domains, whole_tokens
+from store.mongo.server.core import Core
+from store.mongo.server.driver import Document, upserted
+from store.mongo.server.lane_opening import keyed_lane_id
+from store.mongo.server.schema import READY, WAITING_TURNS
+from store.values.jobs import Claim
+from vocabulary.names import tenant_of
+
+_TOP: Final = -1
+_MOST_DOMAINS: Final = 100
+_MOST_OPENED: Final = 200
+"""Turns of one domain, in one claim."""
+
+
+async def note_waits(db: Core, claim: Claim, seen: Mapping[str, Held], wanted: Mapping[str, int]) -> None:
+    """Turns of the type were closed because these domains, as they were seen, have no token beyond the wanted ones."""
+    if not seen:
+        return
+    jobtype = claim.jobtype
+    steps = [
+        UpdateOne(
+            {"_id": keyed_lane_id(jobtype, domain)},
+            {
+                "$min": {"ready": next_token_at(held, wanted.get(domain, 0), claim.now_ms)},
+                "$inc": {"v": 1},
+                "$setOnInsert": {"type": jobtype, "dom": domain, "top": _TOP},
+            },
+            upsert=True,
+        )
+        for domain, held in seen.items()
+    ]
+    await upserted(lambda: db.collections.lanes.bulk_write(steps, ordered=False))
+    now = await limits_of(db, tenant_of(jobtype), seen, claim.now_ms)
+    await reopen_domains(db, jobtype, [domain for domain in seen if _is_better(now.get(domain), seen[domain])])
+
+
+def _is_better(now: Held | None, seen: Held) -> bool:
+    """Whether a limit was changed, or a token given back, before there was a note of the domain to be changed."""
+    return now is None or whole_tokens(now) > 0 or now.limit.rate_per_s > seen.limit.rate_per_s
+
+
+async def open_for_tokens(db: Core, claim: Claim) -> None:
+    """Open a turn for each token that came since."""
+    which = {"type": claim.jobtype, "top": _TOP, "ready": {"$lte": claim.now_ms}}
+    cursor = db.collections.lanes.find(which, hint=READY).sort("ready", 1)
+    lanes = await cursor.limit(_MOST_DOMAINS).to_list(_MOST_DOMAINS)
+    if not lanes:
+        return
+    held = await limits_of(db, tenant_of(claim.jobtype), [lane["dom"] for lane in lanes], claim.now_ms)
+    steps = [await _open_some(db, lane, held.get(lane["dom"]), claim) for lane in lanes]
+    await db.collections.lanes.bulk_write(steps, ordered=False)
+
+
+async def _open_some(db: Core, lane: Document, held: Held | None, claim: Claim) -> UpdateOne | DeleteOne:
+    """Returns what becomes of the domain's document."""
+    turns = db.collections.turns
+    same = {"_id": lane["_id"], "v": lane["v"]}
+    most = _MOST_OPENED if held is None else max(0, min(whole_tokens(held), _MOST_OPENED))
+    if most:
+        waiting = {"type": lane["type"], "dom": lane["dom"], "open": False}
+        cursor = turns.find(waiting, {"_id": 1}, hint=WAITING_TURNS).sort([("tag", 1), ("_id", 1)])
+        found = [turn["_id"] for turn in await cursor.limit(most).to_list(most)]
+        if found:
+            await turns.update_many({"_id": {"$in": found}}, {"$set": {"open": True}})
+        if len(found) < most:
+            return DeleteOne(same)
+    ready_ms = claim.now_ms if held is None else next_token_at(held, most, claim.now_ms)
+    return UpdateOne(same, {"$set": {"ready": ready_ms}, "$inc": {"v": 1}})
