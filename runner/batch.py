@@ -270,7 +270,7 @@ class Batch:
             raise ProtocolError(f"reported {code}, an invalid status code")
         detail = detail_within(body, self._limits)
         if was_killed:
-            told = (outcome.OOM_KILLED + detail.result)[: self._limits.result_bytes]
+            told = (outcome.OOM_KILLED + self._end_of(detail.result))[: self._limits.result_bytes]
             code, detail = outcome.NO_MEMORY, detail._replace(result=told)
         log, dropped = self._end_of_log(detail.log, detail.log_dropped)
         leaves_nothing = outcome.leaves_nothing(code)
@@ -379,5 +379,8 @@ class Batch:
         return Stopped(job.id, name, exitcode, result, log, duration_ms, (), self._level, log_dropped=dropped)
 
     def _text(self, body: bytes) -> str:
+        return self._end_of(body).decode("utf-8", "replace")
+
+    def _end_of(self, body: bytes) -> bytes:
         """To be put behind other words. It may have been cut, here or by the child, within a secret."""
-        return self._log.hide_cut(body[-_TEXT_BYTES:]).decode("utf-8", "replace")
+        return self._log.hide_cut(body[-_TEXT_BYTES:])
