@@ -22,7 +22,7 @@ from runner.new_jobs import NewJobs, detail_within
 from runner.outcome import Stopped
 from runner.progress import progress_of
 from runner.protocol import BatchJob, Reply, ReplyRow
-from runner.raw_log import RawLog
+from runner.raw_log import Printed, RawLog
 
 _FAST_JOB_S: Final = 0.0005  # jobs quicker than this are worth reading in bigger chunks
 _WORTH_A_PAUSE_S: Final = 0.002
@@ -83,6 +83,7 @@ class Batch:
         self._is_gone = is_gone
         self._begun = not handler.before_each
         self._is_leaving = self._left = False  # the child says, or has said, that it starts no further job
+        self._stop_later = 0  # how many jobs stop later in the chunk that is read
         self._asked = False  # it was told to stop: a job ran out of time, or was cancelled
         self._is_cancelled = False  # that was the reason
         self._last_words = ""  # of a job that was asked to stop
@@ -124,7 +125,8 @@ class Batch:
         start = 0  # of a run of STOPPED replies; nearly always that is all there is, with ENDED after it
         phases = [at for at, reply in enumerate(replies) if reply[0] != protocol.STOPPED]
         self._is_leaving = any(replies[at][0] == protocol.LEAVING for at in phases)
-        for at in phases:
+        for index, at in enumerate(phases):
+            self._stop_later = len(replies) - at - (len(phases) - index)
             if at > start:
                 self._take_stopped(replies[start:at], now)
             start = at + 1
@@ -133,6 +135,7 @@ class Batch:
                 if replies[start : start + 1] and replies[start][0] == protocol.PROGRESS:
                     continue  # only the last word counts
             self._take_phase(Reply(*replies[at]), now)
+        self._stop_later = 0
         if start < len(replies):
             self._take_stopped(replies[start:], now)
         return self.over
@@ -270,7 +273,7 @@ class Batch:
             raise ProtocolError(f"reported {code}, an invalid status code")
         detail = detail_within(body, self._limits)
         if was_killed:
-            told = (outcome.OOM_KILLED + detail.result)[: self._limits.result_bytes]
+            told = (outcome.OOM_KILLED + self._end_of(detail.result))[: self._limits.result_bytes]
             code, detail = outcome.NO_MEMORY, detail._replace(result=told)
         log, dropped = self._end_of_log(detail.log, detail.log_dropped)
         leaves_nothing = outcome.leaves_nothing(code)
@@ -326,8 +329,9 @@ class Batch:
     def _report(self, stopped: list[Stopped], claimed_us: Sequence[int]) -> None:
         if self._log.total_bytes:
             slow = [index for index, us in enumerate(claimed_us[: len(stopped)]) if us >= _PRINTS_THROUGH_US]
-            whose = slow[-1] if slow else -1
-            stopped[whose] = self._with_raw_log(stopped[whose], is_sure=bool(slow))
+            if slow or not self._stop_later:
+                whose = slow[-1] if slow else -1
+                stopped[whose] = self._with_raw_log(stopped[whose], is_sure=bool(slow))
         if self.handler.after_each:
             self._held += map(self._bounded, stopped)
         else:
@@ -347,10 +351,10 @@ class Batch:
     def _with_raw_log(self, stopped: Stopped, *, is_sure: bool) -> Stopped:
         """With what was printed past the replies. If the context ended in the next job, that one's are the last words:
         only new jobs are taken for this one's, because a job that fails makes none."""
-        printed = self._log.take()
+        printed = self._take_printed()
         if not is_sure and self.reported < len(self.jobs) and not self._is_leaving and self._is_gone():
             self._log.feed(printed.log)
-            self._last_dropped += printed.dropped
+            self._last_dropped = printed.dropped
             printed = printed._replace(log=b"", dropped=0)
         log, dropped = self._end_of_log(stopped.log + printed.log, stopped.log_dropped + printed.dropped)
         stopped = stopped._replace(log=log, log_dropped=dropped)
@@ -372,12 +376,20 @@ class Batch:
         self, job: BatchJob, exitcode: int, text: str, duration_ms: float, said: bytes = b"", said_dropped: int = 0
     ) -> Stopped:
         """said is the log that it had when it stopped."""
-        printed, last_dropped, self._last_dropped = self._log.take(), self._last_dropped, 0
-        log, dropped = self._end_of_log(said + printed.log, said_dropped + last_dropped + printed.dropped)
+        printed = self._take_printed()
+        log, dropped = self._end_of_log(said + printed.log, said_dropped + printed.dropped)
         result = text.encode("utf-8", "replace")
         name = outcome.name_of(exitcode)
         return Stopped(job.id, name, exitcode, result, log, duration_ms, (), self._level, log_dropped=dropped)
 
+    def _take_printed(self) -> Printed:
+        """What was read past the replies. What was dropped of words that were put back counts."""
+        printed, dropped, self._last_dropped = self._log.take(), self._last_dropped, 0
+        return printed._replace(dropped=printed.dropped + dropped)
+
     def _text(self, body: bytes) -> str:
+        return self._end_of(body).decode("utf-8", "replace")
+
+    def _end_of(self, body: bytes) -> bytes:
         """To be put behind other words. It may have been cut, here or by the child, within a secret."""
-        return self._log.hide_cut(body[-_TEXT_BYTES:]).decode("utf-8", "replace")
+        return self._log.hide_cut(body[-_TEXT_BYTES:])

@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
 from runner import outcome
-from runner.form_search import FormSearch, Span, merged
+from runner.form_search import KEY_BYTES, FormSearch, Span, merged
 from runner.form_tree import Budget, TooCostly
 from runner.outcome import Stopped, size_bytes
 from runner.secret_forms import forms_of
@@ -45,6 +45,8 @@ class Masker:
         return self._hide(data, cut_begin=True)
 
     def _hide(self, data: bytes, *, cut_begin: bool = False, cut_end: bool = False) -> bytes:
+        if len(data) < KEY_BYTES:  # as most logs
+            return data
         budget = Budget(len(data))
         try:
             spans = self._search.spans(data, budget, cut_begin=cut_begin, cut_end=cut_end)

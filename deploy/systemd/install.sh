@@ -66,7 +66,7 @@ if ! $files_only; then
 fi
 
 # What is left to do so that what runs is what is installed: `start` the service, or `restart` what runs. It is noted before
-# anything changes and outlives an install that is broken off.
+# anything changes, and outlives an install that is broken off or of files only.
 left=$prefix/.left-to-do
 note_change() {
     [ ! -e "$left" ] || return 0
@@ -141,7 +141,6 @@ for unit in functory.service functory@.service; do
 done
 
 if $files_only; then
-    rm -f "$left"
     say "done; user, service and $state are yours to make"
     exit 0
 fi

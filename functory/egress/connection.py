@@ -3,9 +3,9 @@
     read the head -> ask whether it may -> connect -> let bytes flow both ways -> end
 
 Ensures: bytes go only to the host and port that the gate let through, at the address that was checked; each direction
-holds at most one piece of `_PIECE_BYTES` in memory, and a side that does not read stops the other; it ends with its
-context, when it is idle, when TLS does not begin in time, and when it is too old. Nothing that comes from either side
-raises out of here.
+holds at most one piece of `_PIECE_BYTES` in memory, and before it a head or a ClientHello that is not whole yet, which
+have bounds of their own; a side that does not read stops the other; it ends with its context, when it is idle, when TLS
+does not begin in time, and when it is too old. Nothing that comes from either side raises out of here.
 """
 
 import asyncio
@@ -151,7 +151,6 @@ class Connection:
         self._hello: ClientHello | None = None  # while it arrives
         self._hello_timer: asyncio.TimerHandle | None = None
         self._answer = AnswerHead()  # to a plain request
-        self._is_answered = False  # in part at least
         self._linger_timer: asyncio.TimerHandle | None = None  # while the rest of a body is read and dropped
         self.moved_at = self.started_at = time.monotonic()
 
@@ -266,7 +265,6 @@ class Connection:
             if side is self._client:
                 self._from_client(data)
             else:
-                self._is_answered = True
                 self._client.write(data if self._is_tunnel else self._answer.take(data))
         elif not self._head.done():
             self._early += data
@@ -284,7 +282,7 @@ class Connection:
         elif self.other(side).has_ended or (side is self._host and not self._is_tunnel):
             self._client.close()
             self._host.close()
-        elif self._is_tunnel or self._is_answered:  # of a plain request the end is known without that
+        elif self._is_tunnel or self._answer.is_over:  # of a plain request the end is known without that
             self.other(side).end()
 
     def lost(self, side: Side) -> None:
@@ -301,7 +299,7 @@ class Connection:
     def _has_more_to_send(self) -> bool:
         """Whether the context is still at the body of a plain request that has its answer."""
         body = None if self._wanted is None else self._wanted.body
-        return body is not None and not body.is_over and self._is_answered and not self._client.has_ended
+        return body is not None and not body.is_over and self._answer.is_over and not self._client.has_ended
 
     def _linger(self) -> None:
         """The host answered before it had all of the body. Whoever sends it reads the answer when all is sent, and

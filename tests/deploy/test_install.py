@@ -74,12 +74,12 @@ class Machine:
         (self.root / "instances").write_text("".join(f"{row}\n" for row in instances))
         (self.root / "refused").write_text(f"{refuses}\n" if refuses else "")
 
-    def run(self, script: str = "install.sh", **places: str) -> Ran:
+    def run(self, script: str = "install.sh", *more: str, **places: str) -> Ran:
         asked = self.root / "asked"
         asked.write_text("")
         flags = [part for name, place in (self.places | places).items() for part in (f"--{name}", place)]
         environ = os.environ | {"PATH": f"{self.programs}:{os.environ['PATH']}"}
-        command = ["sh", str(self.source / "deploy" / "systemd" / script), *flags]
+        command = ["sh", str(self.source / "deploy" / "systemd" / script), *flags, *more]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ, cwd=self.root)
         orders = [line for line in asked.read_text().splitlines() if not line.startswith(("is-active", "list-units"))]
         return Ran(done.returncode, done.stdout + done.stderr, [it for it in orders if it != "daemon-reload"])
@@ -119,6 +119,27 @@ def test_a_first_install_that_was_broken_off_is_started_by_the_next_run(machine:
     assert machine.run().status == 1
     machine.is_now("inactive")
     assert machine.run().asked == ["enable --quiet functory.service", "restart functory.service"]
+
+
+def test_files_alone_are_started_by_the_next_run_of_all(machine: Machine) -> None:
+    ran = machine.run("install.sh", "--files-only")
+    assert (ran.status, ran.asked) == (0, []), ran.said
+    assert machine.run().asked == ["enable --quiet functory.service", "restart functory.service"]
+    machine.is_now("active")
+    assert machine.run().asked == []
+
+
+@pytest.mark.parametrize("is_broken_off", [True, False], ids=["after an upgrade that was broken off", "an upgrade"])
+def test_files_alone_are_followed_by_a_restart_in_the_next_run_of_all(installed: Machine, is_broken_off: bool) -> None:
+    installed.change_source("1.1")
+    if is_broken_off:
+        installed.is_now("active", refuses="daemon-reload")
+        assert installed.run().status == 1
+        installed.is_now("active")
+    ran = installed.run("install.sh", "--files-only")
+    assert (ran.status, ran.asked) == (0, []), ran.said
+    assert installed.run().asked == ["restart functory.service"]
+    assert installed.run().asked == []
 
 
 def test_one_that_does_not_restart_does_not_keep_the_others_from_it(installed: Machine) -> None:

@@ -5,8 +5,9 @@ import asyncio
 import io
 import json
 import re
+import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +199,7 @@ async def test_an_answer_that_is_late_is_told_as_that_and_a_handler_may_take_its
         return web.Response(text="done")
 
     app = web.Application()
-    slow_paths = ["/acme/handler/x/invoke", "/ui/t/acme/new", "/ui/t/acme/type/x/edit"]
+    slow_paths = ["/acme/handler/x/invoke", "/ui/t/acme/new", "/ui/t/acme/type/x/edit", "/ui/t/acme/type/x/rollback"]
     for path in ["/acme/job/x/add", *slow_paths]:
         app.router.add_post(path, slow)
     impatient = {"proxy_read_timeout    75s;": "proxy_read_timeout 1ms;"}
@@ -215,3 +216,22 @@ async def test_an_answer_that_is_late_is_told_as_that_and_a_handler_may_take_its
         for task in waiting:
             async with await task as answer:
                 assert (answer.status, await answer.text()) == (200, "done")
+
+
+async def test_a_request_that_reached_no_daemon_may_be_sent_again(tmp_path: Path, program: str) -> None:
+    """Nobody answers at its address, as when a machine is switched off."""
+    with ExitStack() as sockets:
+        full = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        address = full.getsockname()
+        for _ in range(4):  # more than the kernel takes for a server that accepts none
+            one = sockets.enter_context(socket.socket())
+            one.setblocking(False)
+            one.connect_ex(address)
+        impatient = {"proxy_connect_timeout 2s;": "proxy_connect_timeout 100ms;"}
+        async with (
+            nginx(program, tmp_path, f"127.0.0.1:{address[1]}", changes=impatient) as proxy,
+            through(proxy) as session,
+            session.post("/acme/job/x/add", data=b"x") as answer,
+        ):
+            assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+            assert (await answer.json())["error"]["code"] == "unavailable"

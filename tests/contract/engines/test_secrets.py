@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from itertools import count
 
 import pytest
 import pytest_asyncio
@@ -12,7 +13,10 @@ from runner.errors import SecretMissingError, SecretsLockedError
 from runner.glimpse import Glimpse
 from runner.launch import Launcher
 from runner.masking import Masker
+from runner.outcome import OOM_KILLED
+from runner.plain import PlainChild
 from runner.runner import Runner
+from runner.sandbox.child import SandboxedChild
 from runner.secrets import GivenSecrets
 from tests.support.engines import Run, jobs, run
 from tests.support.service import until
@@ -158,7 +162,23 @@ async def test_no_message_has_a_part_of_a_long_secret(keeper: Runner, shelf: She
     shelf.values["API_KEY"] = LONG
     seen = await run(keeper, replace(handler, secrets=("API_KEY",), memory_mb=192), jobs("x"))
     assert seen.exitcodes == [500]
-    told = seen.results[0].decode()
+    assert_no_part_of_long(seen.results[0].decode())
+
+
+async def test_nor_has_it_behind_our_words_about_memory(
+    keeper: Runner, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf.values["API_KEY"] = LONG
+    kills = count()
+    for child in (PlainChild, SandboxedChild):
+        monkeypatch.setattr(child, "oom_kills", lambda _: next(kills))
+    seen = await run(keeper, Handler("python", BEGINS_WITHIN, secrets=("API_KEY",)), jobs("x"))
+    assert seen.exitcodes == [507]
+    assert seen.results[0].startswith(OOM_KILLED + b"***")
+    assert_no_part_of_long(seen.results[0].decode())
+
+
+def assert_no_part_of_long(told: str) -> None:
     assert not [part for at in range(len(LONG) - 7) if (part := LONG[at : at + 8]) in told], told
 
 

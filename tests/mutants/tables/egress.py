@@ -57,7 +57,7 @@ MUTANTS: list[Mutant] = [
     ),
     connection(
         "an answer before the end of a body is lost",
-        "and self._is_answered and not self._client.has_ended",
+        "and self._answer.is_over and not self._client.has_ended",
         "and False",
         tests="tests/unit/functory/test_egress_plain.py",
     ),

@@ -2,13 +2,15 @@
 
 import asyncio
 import contextlib
+import select
 import socket
 from pathlib import Path
 
 import pytest
 
 from functory.egress import connection as connection_module
-from functory.egress.answer import AnswerHead
+from functory.egress.answer import MOST_INTERIM, AnswerHead
+from functory.egress.connection import Connection, Side
 from tests.support.egress import ANSWER, eventually, host, names, rest_of, way
 
 
@@ -65,6 +67,57 @@ async def test_what_is_sent_behind_an_answer_is_read_for_a_bounded_time(
         writer.close()
 
 
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+async def test_a_host_that_said_no_more_than_to_go_on_has_not_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When it is gone, the rest of the body is not waited for."""
+    monkeypatch.setattr(connection_module, "_LINGER_S", 3600.0)
+    async with host(answer=CONTINUE) as server, way(tmp_path, [f"api.example.org:{server.port}"], names()) as made:
+        reader, writer = await made.connect()
+        writer.write(f"POST http://api.example.org:{server.port}/ HTTP/1.1\r\nContent-Length: 9\r\n\r\n".encode())
+        async with asyncio.timeout(20):
+            assert await rest_of(reader) == CONTINUE
+        await eventually(lambda: made.proxy.by_tenant()["acme"]["connections"] == 0)
+        writer.close()
+
+
+async def test_the_end_of_a_body_is_no_hanging_up_before_there_is_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard, loop = asyncio.Event(), asyncio.get_running_loop()
+    ended = Connection.ended
+
+    def hear(self: Connection, side: Side) -> None:
+        ended(self, side)
+        heard.set()
+
+    monkeypatch.setattr(Connection, "ended", hear)
+    with socket.create_server(("127.0.0.2", 0)) as server:
+        server.setblocking(False)
+        port = server.getsockname()[1]
+        async with way(tmp_path, [f"api.example.org:{port}"], names()) as made, asyncio.timeout(20):
+            reader, writer = await made.connect()
+            writer.write(f"POST http://api.example.org:{port}/ HTTP/1.1\r\nContent-Length: 4\r\n\r\n".encode())
+            visit, _ = await loop.sock_accept(server)
+            with visit:
+                visit.setblocking(False)
+                await loop.sock_sendall(visit, CONTINUE)
+                assert await reader.readexactly(len(CONTINUE)) == CONTINUE
+                writer.write(b"body")
+                got = b""
+                while not got.endswith(b"\r\n\r\nbody"):
+                    got += await loop.sock_recv(visit, 65536)
+                writer.write_eof()
+                await heard.wait()
+                assert select.select([visit], [], [], 0)[0] == []
+                await loop.sock_sendall(visit, KEEPING)
+                assert await reader.readexactly(len(ANSWER)) == ANSWER
+            writer.close()
+
+
 KEEPING = (
     b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=5,\r\n max=9\r\nContent-Length: 2\r\nconnection: keep-alive\r\n\r\nok"
 )
@@ -101,6 +154,8 @@ async def test_a_host_that_keeps_its_connection_open_is_called_again_on_another(
         (KEEPING, ANSWER),
         (KEEPING.replace(b"\r\n", b"\n"), ANSWER.replace(b"\r\n", b"\n").replace(b"close", b"close\r")),
         (b"HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n" + KEEPING, b"HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n" + ANSWER),
+        (CONTINUE * MOST_INTERIM + KEEPING, CONTINUE * MOST_INTERIM + ANSWER),
+        (CONTINUE * (MOST_INTERIM + 1) + KEEPING, CONTINUE * (MOST_INTERIM + 1) + KEEPING),  # they cost time
         (b"HTTP/1.1 204 x\r\n\r\n", b"HTTP/1.1 204 x\r\nConnection: close\r\n\r\n"),
         *(
             (one, one)

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, quote, quote_plus
 
 import pytest
 
+from runner.form_search import FormSearch
 from runner.launch import Level
 from runner.limits import ContextLimits
 from runner.masking import MASK, MaskedReports, Masker
@@ -59,6 +60,14 @@ def test_the_usual_forms_of_a_value_are_hidden(form: str) -> None:
     assert b"w\\xf6rd" not in masked
     assert b"w\\xc3\\xb6rd" not in masked
     assert "wörd".encode() not in masked
+
+
+def test_nothing_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most jobs have no log."""
+    masker = Masker([VALUE])
+    monkeypatch.setattr(FormSearch, "spans", None)
+    assert masker.hide_in(stopped()) == stopped()
+    assert masker.hide_cut(b"short") == b"short"
 
 
 AWKWARD = "it's ~5$ (a*b)!"
