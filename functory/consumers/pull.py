@@ -16,6 +16,7 @@ from functory.errors import FunctoryError
 from functory.execution.handlers_in_force import HandlersInForce
 from functory.execution.trial_runs import TrialRuns
 from handlers.errors import HandlerError
+from handlers.model import Handler
 from runner.errors import RunnerError
 from runner.outcome import Stopped
 from scheduler.index_window import MAX_INDEX
@@ -67,13 +68,16 @@ def asker(handlers: HandlersInForce, trial_runs: TrialRuns) -> Ask:
     """Asks handlers on this daemon."""
 
     async def ask(jobtype: str, payload: bytes) -> Stopped:
-        try:
+        async def find() -> Handler:
             handler = await handlers.get(jobtype)
             if handler is None:
                 raise SourceTrouble(f"the source {type_of(jobtype)} has no handler: register one")
             if handler.lang == WORKER:
                 raise SourceTrouble("the jobs of the source are taken by workers: it needs a handler that runs here")
-            return await trial_runs.ask(jobtype, handler, payload)
+            return handler
+
+        try:
+            return await trial_runs.ask(jobtype, find, payload)
         except (FunctoryError, HandlerError, RunnerError) as error:
             raise SourceTrouble(f"the source cannot be asked: {error}") from error
 

@@ -227,7 +227,8 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
     straight = _straight_way(settings, shared, intake, executor, outbox, gates)
     reported = Outbox(replace(shared, owner=OWNER), intake, admission, tenants.limits_of, runner.flow)
     workers = _worker_queue(settings, shared, reported, tenants, policy, executor)
-    trial_runs = _trial_runs(settings, runner, tenants, policy, isolation, executor)
+    trial_runs = _trial_runs(settings, runner, tenants, policy, isolation)
+    trial_runs.questions.on_left = partial(_left, executor, workers)
     announcer = _announcer(settings, isolation, shared, executor, workers)
     handlers, admit = HandlersInForce(shared.store, gates, executor.handlers), partial(_admit, admission, tenants)
     told, ask = [executor.added, workers.added, announcer.added], asker(handlers, trial_runs)
@@ -345,12 +346,16 @@ async def _find_languages(settings: Settings, isolation: Isolation, runner: Runn
 
 
 def _trial_runs(
-    settings: Settings, runner: Runner, tenants: TenantBook, policy: Policy, isolation: Isolation, executor: Executor
+    settings: Settings, runner: Runner, tenants: TenantBook, policy: Policy, isolation: Isolation
 ) -> TrialRuns:
     seats = min(settings.max_contexts - settings.slot_count, _MOST_TRIALS)
-    trial_runs = TrialRuns(runner, tenants.of, policy, refusal=isolation.refusal, seats=seats)
-    trial_runs.questions.on_left = executor.wake
-    return trial_runs
+    return TrialRuns(runner, tenants.of, policy, refusal=isolation.refusal, seats=seats)
+
+
+def _left(executor: Executor, workers: WorkerQueue, tenant: str) -> None:
+    """A question has left its place, to a job of either."""
+    executor.has_room()
+    workers.has_room(tenant)
 
 
 async def _admit(admission: Admission, tenants: TenantBook, jobtype: str, payload: bytes) -> None:

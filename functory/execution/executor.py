@@ -105,6 +105,10 @@ class Executor:
         self._is_news = self._wants_look = True
         self._woken.set()
 
+    def has_room(self) -> None:
+        """A cap has room again: what the last look saw may start."""
+        self._woken.set()
+
     def changed(self, tenant: str = "") -> None:
         """Handlers, pauses or a suspension were changed here: of a tenant, or of any."""
         self._outlook.forget(tenant)

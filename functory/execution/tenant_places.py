@@ -32,8 +32,8 @@ class TenantPlaces:
         self._allowance_of = allowance_of
         self._most = most
         self._lines: dict[str, _Line] = {}
-        self.on_left: Callable[[], None] = _nobody
-        """Called when a tenant with a cap has a place again: its jobs may start."""
+        self.on_left: Callable[[str], None] = _nobody
+        """Called with a tenant that has a cap and a place again: its jobs may start."""
         policy.board.on_fewer = self._look
 
     @asynccontextmanager
@@ -83,7 +83,7 @@ class TenantPlaces:
     def _leave(self, jobtype: str, tenant: str) -> None:
         self._policy.run_outside(tenant, -1)
         if self._allowance_of(jobtype).max_running is not None:
-            self.on_left()
+            self.on_left(tenant)
 
     def _look(self, tenant: str) -> None:
         """Less of the tenant runs ("": the caps of any may be others)."""
@@ -91,5 +91,5 @@ class TenantPlaces:
             line.changed.set()
 
 
-def _nobody() -> None:
+def _nobody(_: str) -> None:
     """Nobody waits for that."""

@@ -6,9 +6,8 @@ own for each tenant and in all, and end with their tenant. A try that finds no p
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 from functory.errors import Forbidden, QuotaExceeded
@@ -16,6 +15,7 @@ from functory.execution.tenant_book import Allowance, permitted
 from functory.execution.tenant_places import TenantPlaces
 from functory.loops.tenant_turns import TenantTurns
 from handlers.model import Handler
+from runner import outcome
 from runner.errors import ContextEndedError, IsolationError, SecretsLockedError
 from runner.outcome import Stopped
 from runner.runner import Runner
@@ -27,6 +27,8 @@ _MOST_OF_ONE: Final = 2
 """Checks of a tenant at once, and tries, and questions."""
 _MOST_QUESTION_S: Final = 60.0
 """A source has no longer than this for an answer: it keeps a seat from others."""
+_ID: Final = "invoke"
+"""Of what runs outside the queue."""
 
 
 class _Trial(NamedTuple):
@@ -66,32 +68,57 @@ class TrialRuns:
         with self._running(tenant_of(jobtype), allowance.max_running):
             if check:
                 await self.check(jobtype, handler)
-            return await self._run(jobtype, handler, payload, allowance)
+            async with self._seats:
+                return await self._run(jobtype, handler, payload, allowance, lambda: True)
 
-    async def ask(self, jobtype: str, handler: Handler, payload: bytes) -> Stopped:
-        """As `invoke`, for a consumer: it waits for a place, and has a minute at most when it has one."""
+    async def ask(self, jobtype: str, find: Callable[[], Awaitable[Handler]], payload: bytes) -> Stopped:
+        """As `invoke`, for a consumer: it waits for a place, and has a minute at most when it has one. `find` is called
+        then: what it finds is in force when it runs."""
         self._admitted(jobtype)
-        async with self.questions.of(jobtype):
+        async with self.questions.of(jobtype), self._seats:
             allowance = self._admitted(jobtype)
-            handler = replace(handler, timeout_s=min(handler.timeout_s, _MOST_QUESTION_S))
-            return await self._run(jobtype, handler, payload, allowance)
+            handler = await find()
+            if handler.timeout_s <= _MOST_QUESTION_S:
+                return await self._run(jobtype, handler, payload, allowance, lambda: True)
+            return await self._run_a_minute(jobtype, handler, payload, allowance)
 
-    async def _run(self, jobtype: str, handler: Handler, payload: bytes, allowance: Allowance) -> Stopped:
+    async def _run_a_minute(self, jobtype: str, handler: Handler, payload: bytes, allowance: Allowance) -> Stopped:
+        """From the moment in which it has a context. The handler stays as it is: its version is how `retire` finds the
+        context."""
+        now_s = asyncio.get_running_loop().time
+        bound = asyncio.timeout(None)
+
+        def begin() -> bool:
+            bound.reschedule(now_s() + _MOST_QUESTION_S)
+            return True
+
+        try:
+            async with bound:
+                return await self._run(jobtype, handler, payload, allowance, begin)
+        except TimeoutError:
+            if not bound.expired():
+                raise
+            code, text = outcome.TIMED_OUT, f"timed out after {_MOST_QUESTION_S:g} s".encode()
+            return Stopped(_ID, outcome.name_of(code), code, text, b"", _MOST_QUESTION_S * 1000, (), self._runner.level)
+
+    async def _run(
+        self, jobtype: str, handler: Handler, payload: bytes, allowance: Allowance, may_start: Callable[[], bool]
+    ) -> Stopped:
         stopped: list[Stopped] = []
-        trial = [_Trial("invoke", payload)]
-        async with self._seats:
-            for _ in range(_TRIES):  # a context that ends before it starts the job gives it back
-                await self._runner.run_jobs(
-                    jobtype,
-                    trial,
-                    permitted(handler, allowance),
-                    stopped.extend,
-                    incarnation=allowance.incarnation,
-                )
-                if stopped:
-                    return stopped[0]
-                if locked := self._runner.why_locked(jobtype, handler):
-                    raise SecretsLockedError(locked)
+        trial = [_Trial(_ID, payload)]
+        for _ in range(_TRIES):  # a context that ends before it starts the job gives it back
+            await self._runner.run_jobs(
+                jobtype,
+                trial,
+                permitted(handler, allowance),
+                stopped.extend,
+                may_start,
+                incarnation=allowance.incarnation,
+            )
+            if stopped:
+                return stopped[0]
+            if locked := self._runner.why_locked(jobtype, handler):
+                raise SecretsLockedError(locked)
         raise ContextEndedError(f"the context ended before the handler began, {_TRIES} times in a row")
 
     def _admitted(self, jobtype: str) -> Allowance:

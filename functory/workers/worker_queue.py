@@ -183,6 +183,10 @@ class WorkerQueue:
     def wake(self) -> None:
         self._handout.wake()
 
+    def has_room(self, tenant: str) -> None:
+        """Less of the tenant runs on this daemon: a cap may have kept its jobs back."""
+        self._handout.has_room(tenant)
+
     def changed(self, tenant: str = "") -> None:
         self._handout.changed(tenant)
 

@@ -120,13 +120,13 @@ async def test_a_question_reserves_the_next_place_and_those_after_it_none() -> N
 async def test_questions_leave_jobs_half_of_the_places() -> None:
     policy, places = _places(cap=3, held=0)
     left: list[str] = []
-    places.on_left = lambda: left.append("left")
+    places.on_left = left.append
     asked = _Questions(places, 2)
     await _settle()
     assert (asked.placed, policy.board.running("acme")) == ([0], 1), "the second has reserved nothing"
     asked.ends[0].set()
     await _settle()
-    assert (asked.placed, left) == ([0, 1], ["left"]), "jobs may start: the executor is told"
+    assert (asked.placed, left) == ([0, 1], ["acme"]), "jobs may start: who starts them is told"
     asked.ends[1].set()
     await asyncio.gather(*asked.tasks)
     assert policy.board.running("acme") == 0
