@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
-from functory.errors import LeaseLost
+from functory.errors import InvalidInput, LeaseLost
 from functory.queue.job import Job
 
 
@@ -48,9 +48,9 @@ class ThreadJob:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the lease is gone: somebody else may work on the job by now. Nothing stops the function: it should
-        return."""
-        return self._job.lost.is_set()
+        """Whether the lease is gone, or the job was given back: somebody else may work on it by now. Nothing stops the
+        function: it should return."""
+        return self._job.lost.is_set() or self._job.is_over
 
     def progress(self, value: object) -> None:
         """How far it has come: a number is a percentage. If nobody can be told, the log says so. Raises LeaseLost."""
@@ -70,4 +70,9 @@ class ThreadJob:
         except RuntimeError as error:  # the loop is closed
             step.close()
             raise LeaseLost(f"job {self.id}: the worker has stopped") from error
-        said.result()
+        try:
+            said.result()
+        except InvalidInput as error:
+            if not self._job.is_over:
+                raise
+            raise LeaseLost(f"job {self.id} was given back") from error

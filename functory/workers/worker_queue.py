@@ -97,7 +97,11 @@ class WorkerQueue:
     async def give_back(self, tenant: str, deliveries: Sequence[Delivery], goodbye: str = "") -> list[Verdict]:
         """goodbye: the name of a worker that leaves. Also what else of this daemon it holds is given back."""
         named = {delivery.id for delivery in deliveries}
-        rest = [Delivery(held.job.id, held.job.token) for held in self._claims.held.of_worker(tenant, goodbye)]
+        rest = [
+            Delivery(held.job.id, held.job.token)
+            for held in self._claims.held.of_worker(tenant, goodbye)
+            if held.ending is None  # otherwise its end is on its way
+        ]
         mine = [*deliveries, *(each for each in rest if goodbye and each.id not in named)]
         verdicts = await self._reports.give_back(tenant, mine)
         if goodbye:
@@ -118,7 +122,7 @@ class WorkerQueue:
         mine = [
             Delivery(held.job.id, held.job.token)
             for held in self._claims.held.of_worker(tenant, goodbye.name)
-            if held.claimed_ms <= goodbye.at_ms
+            if held.claimed_ms <= goodbye.at_ms and held.ending is None
         ]
         await self._reports.give_back(tenant, mine)
         self._presence.left(tenant, goodbye.name, goodbye.at_ms)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from functory.queue import InvalidInput, LeaseLost, Queue, ThreadJob, Worker
+from functory.queue import InvalidInput, LeaseLost, Queue, ThreadJob, Worker, open_queue
 from functory.queue.remote import RemoteLink
 from functory.workers.values import Report, Verdict
 from tests.support.queue_places import KINDS, Place, open_place
@@ -300,3 +300,30 @@ async def test_a_plain_function_whose_job_is_lost_can_see_it(place: Place) -> No
             assert await until(is_seen) == [f"job {job_id} is lost"]
         finally:
             given_up.set()
+
+
+async def test_a_plain_function_learns_that_its_job_was_given_back(tmp_path: Path) -> None:
+    worker, has_begun, may_go_on = Worker(), threading.Event(), threading.Event()
+    seen: asyncio.Queue[object] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    @worker.task("resize")
+    def resize(_: object, job: ThreadJob) -> None:
+        has_begun.set()
+        may_go_on.wait(20)
+        loop.call_soon_threadsafe(seen.put_nowait, job.is_lost)
+        try:
+            job.log("x")
+        except LeaseLost as error:
+            loop.call_soon_threadsafe(seen.put_nowait, str(error))
+
+    async with open_queue(f"sqlite://{tmp_path}/a.db") as queue:
+        await queue.register("resize")
+        await queue.add("resize", "1")
+        running = asyncio.create_task(worker.run(queue, grace_s=0.0))
+        await asyncio.to_thread(has_begun.wait)
+        worker.stop()
+        await running
+        may_go_on.set()
+        assert await seen.get() is True
+        assert "was given back" in str(await seen.get())

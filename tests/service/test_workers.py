@@ -134,6 +134,21 @@ async def test_a_job_given_back_keeps_its_place_and_its_attempts(shop: Shop) -> 
     assert (back.job.data, back.job.attempts, back.job.token) == (b"1", 1, 2)
 
 
+async def test_goodbye_leaves_an_end_alone_that_is_on_its_way(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    await shop.serve("resize")
+    await shop.post("1")
+    (job,) = await shop.take(worker=Worker("a"))
+    outbox = shop.daemon._parts.reported
+    put, held_up = outbox.put, list[Any]()
+    monkeypatch.setattr(outbox, "put", lambda *ending: held_up.append(ending))
+    saying = asyncio.ensure_future(shop.report(job))
+    await until(lambda: asyncio.sleep(0, bool(held_up)))
+    assert await operations.give_back(shop.service, ACME, [], goodbye="a") == []
+    put(*held_up[0])
+    await saying
+    assert shop.gauge("worker_reports_late_total") == 0
+
+
 async def test_goodbye_gives_back_all_that_a_worker_holds(shop: Shop) -> None:
     await shop.serve("resize")
     await shop.post("1", "2", "3")
