@@ -148,11 +148,11 @@ class TakerLine:
         self._ready: dict[str, float] = {}
         """Types that may have waiting jobs, and since when."""
         self._listed: Mapping[str, int] = {}
+        """Types that have some, as the last look at the store said, with the highest priority of what waits."""
         self._in_vain: dict[str, float] = {}
         """Types of which jobs wait and claims find nothing, and since when."""
         self._resting: set[str] = set()
         """Types that are tried again in a moment."""
-        """Types that have some, as the last look at the store said, with the highest priority of what waits."""
         self._unranked: set[str] = set()
         """Types that got jobs since then."""
         self._slices = Slices()
