@@ -349,7 +349,7 @@ def _trial_runs(
 ) -> TrialRuns:
     seats = min(settings.max_contexts - settings.slot_count, _MOST_TRIALS)
     trial_runs = TrialRuns(runner, tenants.of, policy, refusal=isolation.refusal, seats=seats)
-    trial_runs.questions.on_left = executor.wake
+    trial_runs.questions.on_left = executor.place_left
     return trial_runs
 
 

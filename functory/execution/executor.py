@@ -105,6 +105,11 @@ class Executor:
         self._is_news = self._wants_look = True
         self._woken.set()
 
+    def place_left(self) -> None:
+        """A tenant may run more: what is known to wait starts in this moment, before somebody else has the place."""
+        self._start_known()
+        self.wake()
+
     def changed(self, tenant: str = "") -> None:
         """Handlers, pauses or a suspension were changed here: of a tenant, or of any."""
         self._outlook.forget(tenant)
