@@ -16,7 +16,7 @@ from typing import Final
 
 from journal.cursor import CURSOR_NAME
 from journal.disk import Disk, File, opened, write_all
-from journal.segment import is_numbered, segment_number
+from journal.segment import is_of_segment, segment_number
 
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -31,7 +31,9 @@ def copy_journal(source: Disk, target: Disk, *, also: Collection[str] = ()) -> l
     copied = [name for name in segments if _copy(source, target, name)]
     # Looked for again: a damaged segment that was read up meanwhile goes on under another name.
     wanted = {CURSOR_NAME, *also}
-    others = [name for name in source.names() if name in wanted or (is_numbered(name) and segment_number(name) is None)]
+    others = [
+        name for name in source.names() if name in wanted or (is_of_segment(name) and segment_number(name) is None)
+    ]
     copied += [name for name in others if _copy(source, target, name)]
     target.sync_directory()
     return sorted(copied)

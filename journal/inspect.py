@@ -11,7 +11,15 @@ from typing import NamedTuple
 from journal.cursor import CURSOR_NAME, START, Position, read_slots
 from journal.disk import Disk, file_size, opened
 from journal.format import Frame, SegmentHeader
-from journal.recovery import acknowledged_ends, gone_segments, is_lost, read_segment_header, scan_tail, was_torn
+from journal.recovery import (
+    acknowledged_ends,
+    gone_segments,
+    is_foreign,
+    is_lost,
+    read_segment_header,
+    scan_tail,
+    was_torn,
+)
 from journal.segment import FIRST_FRAME, Damage, FrameReader, damaged_number, segment_name, segment_number
 
 
@@ -102,7 +110,8 @@ def _look(disk: Disk) -> _Found:
             with suppress(FileNotFoundError), opened(disk, name) as file:
                 headers[number] = read_segment_header(file, number)
     ends = acknowledged_ends(header for header in headers.values() if header is not None)
-    return _Found(headers, ends, gone_segments(names, ends))
+    own = {number: header for number, header in headers.items() if header is not None or not is_foreign(number, ends)}
+    return _Found(own, ends, gone_segments(names, ends))
 
 
 def _report(disk: Disk, number: int, header: SegmentHeader | None, ends: Mapping[int, int]) -> SegmentReport:

@@ -5,6 +5,7 @@ The rules, none of which is a guess (the reasons are in docs/journal-format.md):
 - A file no longer than a segment header, with a bad one, was being created: set aside as `.torn`.
 - A longer file with a bad header was damaged, and so was one that a later header says had lines: set aside as
   `.damaged` and reported; people can still read it.
+- One with a number that no journal comes to, and that no header names, is foreign: it stays as it is.
 - A segment that a later header names as its `prev` was acknowledged up to `prev_bytes`. Shorter: reported. Longer: the
   rest was never acknowledged and is not read. Gone: reported, if the read position lies before its end.
 - Any other segment may end in a torn write. It is cut at the first bad frame that no later frame declares synced,
@@ -28,6 +29,7 @@ from journal.segment import (
     Segment,
     damaged_number,
     highest_number,
+    is_likely,
     segment_name,
     segment_number,
 )
@@ -80,7 +82,11 @@ def recover(disk: Disk) -> Recovered:
     names = disk.names()
     headers, bad = _read_headers(disk, names)
     acknowledged = acknowledged_ends(headers.values())
-    findings = [_set_bad_aside(disk, number, size, acknowledged.get(number, 0)) for number, size in bad.items()]
+    findings = [
+        _set_bad_aside(disk, number, size, acknowledged.get(number, 0))
+        for number, size in bad.items()
+        if not is_foreign(number, acknowledged)
+    ]
     floor_ms = max((header.floor_ms for header in headers.values()), default=0)
     segments = {}
     for number, header in headers.items():
@@ -95,7 +101,7 @@ def recover(disk: Disk) -> Recovered:
                 if tail.last_frame is not None:
                     floor_ms = max(floor_ms, parse_id(decode_records(tail.last_frame)[-1].id).time_ms)
         segments[number] = Segment(number, header.salt, end)
-    return Recovered(segments, highest_number(names), floor_ms, gone_segments(names, acknowledged), findings)
+    return Recovered(segments, highest_number(names, headers), floor_ms, gone_segments(names, acknowledged), findings)
 
 
 def acknowledged_ends(headers: Iterable[SegmentHeader]) -> dict[int, int]:
@@ -126,6 +132,11 @@ def losses(gone: Mapping[int, int], read_from: Position) -> list[Finding]:
         for number, end in gone.items()
         if is_lost(number, end, read_from)
     ]
+
+
+def is_foreign(number: int, acknowledged: Mapping[int, int]) -> bool:
+    """Whether a file with a bad header and this number was never a segment."""
+    return not is_likely(number) and number not in acknowledged
 
 
 def was_torn(size: int, acknowledged: int) -> bool:

@@ -1,6 +1,7 @@
 """Segments: the numbered files of the journal, and reading the frames of one through a bounded window."""
 
 import re
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from journal.disk import File
@@ -8,8 +9,12 @@ from journal.format import BATCH_MARK, BODY_LIMIT, SEGMENT_HEADER_BYTES, Frame, 
 
 _NAME: Final = re.compile(r"(\d{10,12})\.journal")
 _DAMAGED: Final = re.compile(r"(\d{10,12})\.damaged")
-_NUMBERED: Final = re.compile(r"(\d{10,12})\.")
-"""Ten digits, and more after a foreign file with a number that no journal comes to. A header has up to twelve."""
+_OWN: Final = re.compile(r"(\d{10,12})\.(?:journal|damaged|torn(?:-\d+(?:\.part)?)?)")
+"""Ten digits. Earlier versions came to more after a foreign file with a number above all others."""
+MOST_NUMBER: Final = 10**12 - 1
+"""The highest that a name, a header and the cursor can have."""
+_MOST_LIKELY: Final = 9 * 10**9
+"""No journal comes to more by itself: a file above it is foreign, unless a header says that it is a segment."""
 _WINDOW_BYTES: Final = 256 * 1024
 _LINE_BEFORE_BATCH: Final = b"\n" + BATCH_MARK
 
@@ -52,14 +57,21 @@ def damaged_number(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def is_numbered(name: str) -> bool:
+def is_of_segment(name: str) -> bool:
     """Whether it is a segment, or something that was set aside of one."""
-    return _NUMBERED.match(name) is not None
+    return _OWN.fullmatch(name) is not None
 
 
-def highest_number(names: list[str]) -> int:
-    """Over all files that carry a number, also those set aside, so that no number is ever used twice."""
-    return max((int(match[1]) for name in names if (match := _NUMBERED.match(name))), default=0)
+def is_likely(number: int) -> bool:
+    """Whether a journal may have come to it by itself."""
+    return number <= _MOST_LIKELY
+
+
+def highest_number(names: list[str], segments: Iterable[int]) -> int:
+    """Over all segments, and whatever was set aside of one, so that no number is ever used twice. A foreign file does
+    not lift it so far that there would be no names for the segments after it."""
+    named = (int(match[1]) for name in names if (match := _OWN.fullmatch(name)))
+    return max([*segments, *filter(is_likely, named)], default=0)
 
 
 class FrameReader:

@@ -16,7 +16,7 @@ from journal.disk import Disk, File, write_all
 from journal.errors import DiskFull, JournalUnavailable
 from journal.format import SegmentHeader, encode_segment_header
 from journal.options import JournalOptions
-from journal.segment import FIRST_FRAME, Segment, segment_name
+from journal.segment import FIRST_FRAME, MOST_NUMBER, Segment, segment_name
 from journal.writes import Batch, Write, frame_batches, frame_sizes, lay_out
 from vocabulary.clock import Clock
 from vocabulary.time_text import iso_time
@@ -136,6 +136,11 @@ class SegmentWriter:
 
     def _begin_segment(self) -> _Open:
         """Create, write the header, sync the file, sync the directory; only then is it used."""
+        if self._last_number >= MOST_NUMBER:
+            raise JournalUnavailable(
+                f"the journal came to {segment_name(self._last_number)}, and a segment after it would never be read:"
+                " empty it, and give the daemon a new folder for its journal"
+            )
         previous = Previous(self._open.number, self._open.end) if self._open else self._previous
         self._last_number += 1  # also when this attempt fails: a number is never used twice
         number = self._last_number

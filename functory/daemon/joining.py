@@ -78,7 +78,7 @@ class Joining:
 
     async def owns(self, journal_dir: Path, reader: str) -> bool:
         """Whether the lines of a journal belong into this store: nobody wrote to it, or the last who did had this
-        store, or the store has read from it before. Its URL may have changed since, with a password or a folder."""
+        store, or the store knows it. Its URL may have changed since, with a password or a folder."""
         last, mark = await asyncio.to_thread(last_in, journal_dir)
         if not last or mark == mark_of_place(journal_dir, self._settings.store_url):
             return True
@@ -89,10 +89,11 @@ class Joining:
         if not await self.owns(self._settings.journal_dir, reader):
             raise NotEmpty(f"{self._settings.journal_dir} has lines of another store")
 
-    async def take_over(self) -> None:
-        """Give back what the last process in this folder held, unless the store is away."""
+    async def take_over(self, journal: Journal, reader: str) -> None:
+        """Give back what the last process in this folder held, unless the store is away. The store knows the journal
+        from then on: before the first line is taken, or a process that is killed would leave one to nobody."""
         if not self.trouble:
-            await self._take_over(self._store)
+            await self._take_over(self._store, journal, reader)
 
     async def join(self, journal: Journal, reader: str) -> None:
         """Wait for the store if it is away, and join it. Raises what `Store.open` raises but StoreUnavailable, and
@@ -123,9 +124,13 @@ class Joining:
         position = _as_position(await store.get_journal_position(reader))
         if position is not None:
             journal.read_on_from(position)
-        await self._take_over(store)
+        await self._take_over(store, journal, reader)
 
-    async def _take_over(self, store: CheckedStore) -> None:
+    async def _take_over(self, store: CheckedStore, journal: Journal, reader: str) -> None:
+        if await store.get_journal_position(reader) is None:
+            segment, offset, line = journal.read_point
+            position = JournalPosition(reader, str(segment), offset, line)
+            await store.add_jobs([], now_ms=self._clock.now_ms(), position=position)
         await take_over(self._settings.journal_dir, store, self._clock, self.sysid, self._settings.store_url)
 
     def _keep_out(self, error: StoreUnavailable) -> None:

@@ -133,7 +133,7 @@ async def open_parts(settings: Settings, clock: Clock, stack: AsyncExitStack, *,
     await stack.enter_async_context(journal)
     if is_shared:
         await joining.require_own(reader)
-    await joining.take_over()
+    await joining.take_over(journal, reader)
     shared = make_shared(store, journal, clock, joining.sysid, _job_log(settings, stack))
     intake = Intake(shared, reader=reader, rejects=settings.data_dir / "rejected.jsonl")
     isolation = await choose_isolation(settings)
@@ -354,7 +354,7 @@ def _trial_runs(
 
 def _left(executor: Executor, workers: WorkerQueue, tenant: str) -> None:
     """A question has left its place, to a job of either."""
-    executor.has_room()
+    executor.place_left()
     workers.has_room(tenant)
 
 

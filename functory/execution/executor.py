@@ -105,8 +105,9 @@ class Executor:
         self._is_news = self._wants_look = True
         self._woken.set()
 
-    def has_room(self) -> None:
-        """A cap has room again: what the last look saw may start."""
+    def place_left(self) -> None:
+        """A cap has room again: what the last look saw starts in this moment, before somebody else has the place."""
+        self._start_known()
         self._woken.set()
 
     def changed(self, tenant: str = "") -> None:

@@ -3,7 +3,7 @@ refused.
 
 Ensures: first come, first served within a tenant. The first in its line reserves the next place that becomes free, so
 that neither the scheduler nor a worker fills it. The questions of a tenant hold at most half of its places, or the only
-one, so that its jobs go on.
+one; that one they have in turns with jobs, so that its jobs go on.
 """
 
 import asyncio
@@ -33,7 +33,8 @@ class TenantPlaces:
         self._most = most
         self._lines: dict[str, _Line] = {}
         self.on_left: Callable[[str], None] = _nobody
-        """Called with a tenant that has a cap and a place again: its jobs may start."""
+        """Called with a tenant that has a cap and a place again: its jobs may start. What starts before this returns
+        has the place before the next question."""
         policy.board.on_fewer = self._look
 
     @asynccontextmanager

@@ -14,7 +14,7 @@ from scheduler import Candidate, Policy, SchedulerOptions
 from scheduler.table import make_policy
 from tests.support.consumers import put, standing_at
 from tests.support.polling import until
-from tests.support.service import register, running_daemon
+from tests.support.service import ended, register, running_daemon
 
 HELD_SOURCE = """
 import json, os, time
@@ -23,6 +23,13 @@ with open(FOLDER + '/asked', 'a') as log:
 while not os.path.exists(FOLDER + '/go'):
     time.sleep(0.01)
 return 3 if json.loads(payload)['ask'] == 'head' else payload
+"""
+SLOW_SOURCE = """
+import json, time
+with open(FOLDER + '/asked', 'a') as log:
+    log.write('x')
+time.sleep(0.4)
+return 0 if json.loads(payload)['ask'] == 'head' else payload
 """
 SOURCE = "import json\nreturn 3 if json.loads(payload)['ask'] == 'head' else payload"
 FLOOD = """
@@ -69,6 +76,28 @@ async def test_jobs_of_a_tenant_that_may_run_little_do_not_keep_its_source_from_
         finally:
             await asyncio.to_thread((tmp_path / "go").touch)
         assert not standing.note.trouble
+
+
+async def test_the_only_place_of_a_tenant_is_not_kept_by_questions(tmp_path: Path) -> None:
+    """Its consumers have more questions than there is time for."""
+    async with running_daemon(tmp_path / "data", poll="1s") as daemon:
+        service = service_of(daemon)
+        await create_tenant(service, "test", "acme", 1, TenantLimits(max_running=1))
+        await register(daemon, "acme-chain", SLOW_SOURCE.replace("FOLDER", repr(str(tmp_path))), returns="value")
+        await register(daemon, "acme-plain", "return payload")
+        for name in (names := [f"c{n}" for n in range(5)]):
+            await register(daemon, f"acme-{name}", "return payload")
+            await put(service, name, name, pull="chain")
+
+        async def all_were_asked() -> bool:
+            asked = tmp_path / "asked"
+            return await asyncio.to_thread(lambda: asked.exists() and asked.stat().st_size > len(names))
+
+        await until(all_were_asked)
+        (job_id,) = await daemon.intake.write("acme-plain", [b"x"])
+        record = await ended(daemon, job_id)
+        assert record.outcome
+        assert record.outcome.code == "ok"
 
 
 def _places(cap: int | None, held: int) -> tuple[Policy, TenantPlaces]:
@@ -130,6 +159,21 @@ async def test_questions_leave_jobs_half_of_the_places() -> None:
     asked.ends[1].set()
     await asyncio.gather(*asked.tasks)
     assert policy.board.running("acme") == 0
+
+
+async def test_a_job_has_the_only_place_between_two_questions() -> None:
+    policy, places = _places(cap=1, held=0)
+    places.on_left = lambda _: policy.jobs_started("acme-x", 1)
+    asked = _Questions(places, 2)
+    await _settle()
+    asked.ends[0].set()
+    await _settle()
+    assert asked.placed == [0], "a job has it now"
+    policy.jobs_stopped("acme-x", 1, 0.1)
+    await _settle()
+    assert asked.placed == [0, 1]
+    asked.ends[1].set()
+    await asyncio.gather(*asked.tasks)
 
 
 async def test_without_a_cap_two_questions_are_asked_at_once() -> None:

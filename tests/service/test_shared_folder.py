@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from functory.queue import Queue, open_queue
-from functory.queue.in_process import InProcessLink
+from functory.queue.in_process import InProcessLink, _open_daemon
 from journal import Journal
 from tests.support.service import register, running_daemon, until
 
@@ -83,3 +83,15 @@ async def test_a_store_with_another_url_has_the_lines_that_were_written_for_it(t
     await asyncio.to_thread((tmp_path / "one.db").rename, tmp_path / "moved.db")
     async with open_queue(f"sqlite://{tmp_path}/moved.db", folder=folder) as queue:
         await until(lambda: has_waiting(queue, 2))
+
+
+async def test_a_store_with_another_url_has_the_first_line_of_a_process_that_was_killed(tmp_path: Path) -> None:
+    """It read none of its journal."""
+    folder = tmp_path / "shared"
+    killed = await _open_daemon(f"sqlite://{tmp_path}/one.db", folder, {})
+    await killed.journal.write("main-resize", [b"0"])
+    await killed.close()
+    await asyncio.to_thread((tmp_path / "one.db").rename, tmp_path / "moved.db")
+    async with open_queue(f"sqlite://{tmp_path}/moved.db", folder=folder) as queue:
+        await until(lambda: has_waiting(queue, 1))
+        assert place_of(queue) == "0"

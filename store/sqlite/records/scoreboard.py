@@ -66,7 +66,9 @@ _NEXT_DUE: Final = (
     f" FROM (SELECT l.lane{_OF_TYPES} WHERE l.deferred > 0 AND t.handler > 0 AND NOT t.paused"
     " AND NOT coalesce(o.suspended, 0) {} LIMIT ?2) d"
 )
-_WITHOUT_DOMAIN_FIRST: Final = "AND l.ready IS NULL ORDER BY l.keyed"
+_UNORDERED: Final = "AND l.ready IS NULL"
+"""Lanes without a domain, and those with keys: no index has them by time, and a look at what waits sees each, too."""
+_NO_LIMIT: Final = -1
 _NEXT_READY: Final = (
     "SELECT min((SELECT min(ready) FROM lanes WHERE type = t.type AND priority = ?2 AND ready > ?1))"
     " FROM types t LEFT JOIN tenants o ON o.name = t.tenant"
@@ -99,7 +101,7 @@ def get_next_due(conn: apsw.Connection, after_ms: int) -> int | None:
     ((lanes, due_ms),) = fetch(conn, _NEXT_DUE.format(""), (after_ms, MOST_LANES + 1))
     if lanes <= MOST_LANES:
         return due_ms
-    found = fetch(conn, _NEXT_DUE.format(_WITHOUT_DOMAIN_FIRST), (after_ms, MOST_LANES))
+    found = fetch(conn, _NEXT_DUE.format(_UNORDERED), (after_ms, _NO_LIMIT))
     times: list[int | None] = [found[0][1], *(fetch(conn, _NEXT_READY, (after_ms, p))[0][0] for p in PRIORITIES)]
     return min((time_ms for time_ms in times if time_ms is not None), default=None)
 

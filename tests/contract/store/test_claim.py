@@ -76,15 +76,22 @@ async def test_the_store_says_when_the_next_deferred_job_comes_due(store: Store)
     assert await store.get_next_due(after_ms=T0) is None, "nothing of that could run"
 
 
-@pytest.mark.parametrize("others", ["domains", "unhandled"])
+@pytest.mark.parametrize("others", ["domains", "keyed", pytest.param("types", marks=pytest.mark.slow), "unhandled"])
 async def test_many_deferred_jobs_do_not_hide_the_next(store: Store, others: str) -> None:
     """Whoever asks again from each time that is said comes to it, and does not pass it."""
     await store.set_handler(TENANT, NewHandler(JOBTYPE, "sh", b"true", T0))
     if others == "domains":
         more = [new_job(n, domain=f"d{n}", dt_ms=T0 + 9000) for n in range(1001)]
+    elif others == "keyed":
+        more = [new_job(n, domain=f"d{n}", key="k", dt_ms=T0 + 9000) for n in range(1001)]
+    elif others == "types":
+        types = [f"{TENANT}-t{n}" for n in range(1001)]
+        await asyncio.gather(*(store.set_handler(TENANT, NewHandler(name, "sh", b"true", T0)) for name in types))
+        more = [new_job(n, jobtype=name, dt_ms=T0 + 9000) for n, name in enumerate(types)]
     else:
         more = [new_job(n, jobtype=f"{TENANT}-unhandled", dt_ms=T0 + 1 + n) for n in range(45)]
-    some = [new_job(2001, dt_ms=T0 + 50), new_job(2002, domain="other", dt_ms=T0 + 60)]
+    key = {"key": "k"} if others == "keyed" else {}
+    some = [new_job(2001, dt_ms=T0 + 50, **key), new_job(2002, domain="other", dt_ms=T0 + 60, **key)]
     await store.add_jobs([*more, *some], now_ms=T0)
     said: list[int] = [T0]
     while said[-1] < T0 + 60:

@@ -10,7 +10,8 @@ from zlib import crc32
 
 import pytest
 
-from journal import Journal, JournalOptions, OsDisk, UnsupportedFormat
+from journal import Journal, JournalOptions, JournalUnavailable, OsDisk, Position, UnsupportedFormat
+from journal.inspect import reports
 from journal.recovery import Recovered, recover
 from journal.segment import FIRST_FRAME
 
@@ -36,11 +37,18 @@ class NextTurn(ThreadPoolExecutor):
         return super().submit(run)
 
 
-def fill(directory: Path, *groups: list[str], options: JournalOptions = JournalOptions()) -> None:  # noqa: B008
+def fill(
+    directory: Path,
+    *groups: list[str],
+    options: JournalOptions = JournalOptions(),  # noqa: B008
+    read_from: Position | None = None,
+) -> None:
     """A journal with these lines, each in a batch of its own; each group shares one sync."""
 
     async def scenario() -> None:
-        async with Journal(directory, "a7", options, make_executor=lambda _: NextTurn(1)) as journal:
+        async with Journal(
+            directory, "a7", options, read_from=read_from, make_executor=lambda _: NextTurn(1)
+        ) as journal:
             for group in groups:
                 await asyncio.gather(*[journal.write(f"a-{n}", [line]) for n, line in enumerate(group)])
 
@@ -127,12 +135,33 @@ def test_a_segment_with_a_damaged_header_is_set_aside_and_the_rest_goes_on(tmp_p
     assert lines(tmp_path)[0] == [b"1" * 200]
 
 
-def test_lines_after_a_foreign_file_with_the_highest_number_are_found_again(tmp_path: Path) -> None:
-    (tmp_path / "9999999999.journal").write_bytes(b"not of a journal" * 100)
+@pytest.mark.parametrize("size", [16, 1600])
+@pytest.mark.parametrize(
+    "name", ["9999999999.journal", "202611180442.tar", "999999999999.journal", "999999999999.damaged"]
+)
+def test_a_foreign_file_with_a_high_number_costs_no_line_and_stays(tmp_path: Path, name: str, size: int) -> None:
+    (tmp_path / name).write_bytes(b"x" * size)
     fill(tmp_path, ["0" * 200], ["1" * 200], options=ONE_A_SEGMENT)
     fill(tmp_path, ["2" * 200], options=ONE_A_SEGMENT)
+    assert lines(tmp_path) == ([b"0" * 200, b"1" * 200, b"2" * 200], 0)
+    assert (tmp_path / name).exists()
+    assert [report.number for report in reports(OsDisk(tmp_path))] == [1, 2, 3]
+
+
+def test_lines_of_a_journal_that_a_foreign_file_lifted_are_found_again(tmp_path: Path) -> None:
+    """Earlier versions counted on from it."""
+    fill(tmp_path, ["0" * 200], options=ONE_A_SEGMENT, read_from=Position(10**10, 0, 0))
+    assert (tmp_path / "10000000001.journal").exists()
+    fill(tmp_path, ["1" * 200], options=ONE_A_SEGMENT)
     assert (tmp_path / "10000000002.journal").exists()
-    assert lines(tmp_path)[0] == [b"0" * 200, b"1" * 200, b"2" * 200]
+    assert lines(tmp_path)[0] == [b"0" * 200, b"1" * 200]
+
+
+def test_a_segment_that_no_name_can_hold_is_not_begun(tmp_path: Path) -> None:
+    fill(tmp_path, ["0"], read_from=Position(10**12 - 2, 0, 0))
+    with pytest.raises(JournalUnavailable, match=r"999999999999\.journal"):
+        fill(tmp_path, ["1"])
+    assert lines(tmp_path)[0] == [b"0"]
 
 
 def test_a_folder_with_the_name_of_a_segment_is_named(tmp_path: Path) -> None:
