@@ -127,6 +127,12 @@ class Call:
         """Whether somebody still waits for the answer."""
         return not has_gone(self.request)
 
+    def refuse_unheard(self) -> None:
+        """After a wait: nobody hears of the answer any more, and it is not to take the turns of others. Raises
+        BadRequest, to nobody."""
+        if not self.is_heard():
+            raise BadRequest("the client has gone")
+
     async def keep_body(self) -> None:
         """Have the body before the answer begins."""
         self._body = await self.read_body()
@@ -168,7 +174,10 @@ class Endpoint:
             if self._decoder is None:
                 return await self._call(call, given)
             body = await call.read_body() or b"{}"
-            async with self._web.job_room.of(call.tenant, 0 if route.weigh is None else route.weigh(body)):
+            size_bytes = 0 if route.weigh is None else route.weigh(body)
+            async with self._web.job_room.of(call.tenant, size_bytes) as has_waited:
+                if has_waited:
+                    call.refuse_unheard()
                 given["body"] = decode_json(self._decoder, body)
                 return await self._call(call, given)
 
