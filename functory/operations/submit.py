@@ -36,7 +36,7 @@ _MAX_OPTION_SETS: Final = 1000
 """Different sets of options in one body. Each becomes a batch in the journal."""
 _ADDED_AT_ONCE: Final = 1000
 """Jobs under an idempotency key that are built and added in one step: the event loop waits meanwhile."""
-_CREATED_AT_ONCE: Final = 20
+CREATED_AT_ONCE: Final = 20
 """Jobs that are created without a turn: they take a millisecond."""
 
 
@@ -283,7 +283,7 @@ async def _create(service: Service, jobtype: str, jobs: Sequence[Submission]) ->
 async def create_in_turn(service: Service, tenant: str, creations: Sequence[Creation]) -> list[CreateReport]:
     """All or none in the store. Many take a turn: however many requests a tenant has, only a few of them stand before
     those of others."""
-    if len(creations) <= _CREATED_AT_ONCE:
+    if len(creations) <= CREATED_AT_ONCE:
         return await service.store.create_jobs(creations, now_ms=service.now_ms())
     async with service.create_turns.of(tenant):
         return await service.store.create_jobs(creations, now_ms=service.now_ms())

@@ -206,14 +206,19 @@ async def test_a_tenant_has_only_a_few_long_creates_before_those_of_others(
 
 
 @pytest.mark.parametrize(
-    ("path", "body"),
+    ("path", "body", "count"),
     [
-        (JOBS, json.dumps({"jobs": many(1000)})),
-        ("/acme/job/mail/add", json.dumps([{"payload": "x", "unique": f"u{n}"} for n in range(1000)])),
+        (JOBS, json.dumps({"jobs": many(1000)}), 1000),
+        (JOBS, json.dumps({"jobs": many(21)}), 21),
+        (JOBS, json.dumps({"jobs": [{**many(1)[0], "options": {"o": [[]] * 500}}] * 9}), 9),
+        (JOBS, json.dumps({"jobs": [{"type": "mail", "payload": "x" * 150_000}]}), 1),
+        ("/acme/job/mail/add", json.dumps([{"payload": "x", "unique": f"u{n}"} for n in range(1000)]), 1000),
+        ("/acme/job/mail/add", json.dumps([{"payload": "x", "unique": f"u{n}"} for n in range(21)]), 21),
     ],
+    ids=["many", "some", "long options", "a long payload", "many with names", "some with names"],
 )
-async def test_many_jobs_wait_for_room_and_are_not_created_for_a_client_that_has_gone(
-    site: Site, path: str, body: str
+async def test_jobs_that_take_memory_wait_for_room_and_are_not_created_for_a_client_that_has_gone(
+    site: Site, path: str, body: str, count: int
 ) -> None:
     room = site.listener._app[WEB].job_room
 
@@ -230,7 +235,7 @@ async def test_many_jobs_wait_for_room_and_are_not_created_for_a_client_that_has
     await until(nobody_waits)
     assert await stored(site) == 0
     assert (await site.post(path, data=body.encode(), headers={"Content-Type": "application/json"})).status == 200
-    assert await stored(site) == 1000
+    assert await stored(site) == count
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ from functory.web.api.submission import (
     to_options,
     to_submission,
     unsaid,
+    with_turn,
 )
 from functory.web.api.waiting import ended_jobs, size_of
 from functory.web.http.answers import json_bytes
@@ -89,6 +90,8 @@ async def _room(web_: Web, tenant: str, body: bytes, job_bytes: int) -> AsyncIte
     size_bytes = min(jobs, max_jobs(web_.service)) * job_bytes
     if size_bytes > web_.job_room.free_bytes:
         web_.edge.outflow.check(tenant)
+    if job_bytes == _JOB_BYTES:
+        size_bytes = with_turn(jobs, size_bytes)
     async with web_.job_room.of(tenant, size_bytes) as has_waited:
         yield has_waited
 

@@ -45,6 +45,8 @@ from vocabulary.sizes import MIB
 
 MAX_JSON_VALUES: Final = 500_000
 """In one body: so many are decoded in some tens of milliseconds, in which nobody else is served."""
+FREE_JOB_BYTES: Final = MIB // 8
+"""Jobs of a body that take up to this much memory need no room."""
 NOBODY: Final = Principal("", "", frozenset(), TenantLimits())
 """The principal of requests to open routes."""
 
@@ -64,7 +66,7 @@ class Web:
     turns: Turns = field(default_factory=Turns)
     bodies: BodyRoom = field(default_factory=BodyRoom)
     streams: EventStreams = field(default_factory=EventStreams)
-    job_room: BodyRoom = field(default_factory=lambda: BodyRoom(48 * MIB, 24 * MIB, MIB // 8))
+    job_room: BodyRoom = field(default_factory=lambda: BodyRoom(48 * MIB, 24 * MIB, FREE_JOB_BYTES))
     """For the jobs that bodies become: they can be many times as large."""
 
     looks: TenantLooks[bytes] = field(default_factory=lambda: TenantLooks(TenantTurns(asyncio.Semaphore(2), of_one=1)))
