@@ -147,29 +147,6 @@ async def test_the_client_creates_them_too(site: Site) -> None:
         assert [(await client.get_job(one)).type for one in added.ids or ()] == ["mail", "audit"]
 
 
-async def send(site: Site, path: str, body: str) -> asyncio.StreamWriter:
-    head = (
-        f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {site.keys['acme']}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    _, writer = await asyncio.open_connection("127.0.0.1", site.listener.port)
-    writer.write((head + body).encode())
-    return writer
-
-
-async def leave(site: Site, writer: asyncio.StreamWriter) -> None:
-    """Close the connection, and wait until the service knows it."""
-
-    async def has_gone() -> bool:
-        runner = site.listener._runner
-        assert runner is not None
-        assert runner.server is not None
-        return all(connection.transport is None for connection in runner.server.connections)
-
-    writer.transport.abort()
-    await until(has_gone)
-
-
 def many(count: int) -> list[dict[str, Any]]:
     return [{"type": "mail", "payload": "x"}] * count
 
@@ -229,9 +206,9 @@ async def test_jobs_that_take_memory_wait_for_room_and_are_not_created_for_a_cli
         return not room._left._waiters and not room._taken
 
     async with room.of("acme", 24 << 20):
-        writer = await send(site, path, body)
+        writer = await site.send(f"POST {path} HTTP/1.1\r\nContent-Type: application/json", body)
         await until(waits)
-        await leave(site, writer)
+        await site.leave(writer)
     await until(nobody_waits)
     assert await stored(site) == 0
     assert (await site.post(path, data=body.encode(), headers={"Content-Type": "application/json"})).status == 200
@@ -263,8 +240,8 @@ async def test_jobs_that_need_no_room_are_created_for_a_client_that_did_not_wait
         return await stored(site) == 10
 
     monkeypatch.setattr(endpoint, "read_body", held)
-    writer = await send(site, path, body)
+    writer = await site.send(f"POST {path} HTTP/1.1\r\nContent-Type: application/json", body)
     await read.wait()
-    await leave(site, writer)
+    await site.leave(writer)
     has_left.set()
     await until(are_there)

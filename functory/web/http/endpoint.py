@@ -40,6 +40,7 @@ from functory.web.http.turns import Turns
 from functory.web.http.validation_words import refusal
 from functory.wire.untyped_json import json_decoder
 from runner.packages.source import Tell, nobody
+from store.errors import StoreUnavailable
 from vocabulary.names import TYPE_RULE, is_type
 from vocabulary.sizes import MIB
 
@@ -69,10 +70,10 @@ class Web:
     job_room: BodyRoom = field(default_factory=lambda: BodyRoom(48 * MIB, 24 * MIB, FREE_JOB_BYTES))
     """For the jobs that bodies become: they can be many times as large."""
 
-    looks: TenantLooks[bytes] = field(default_factory=lambda: TenantLooks(TenantTurns(asyncio.Semaphore(2), of_one=1)))
+    looks: TenantLooks[bytes] = field(default_factory=lambda: TenantLooks(_reading_turns(2)))
     """At all types of a tenant: the answers, as they are sent."""
 
-    listings: TenantTurns = field(default_factory=lambda: TenantTurns(asyncio.Semaphore(4), of_one=1))
+    listings: TenantTurns = field(default_factory=lambda: _reading_turns(4))
     """For pages of jobs: the store has few readers, and a single read waits for one page of a tenant, not for all."""
 
     def charge(self, principal: Principal) -> None:
@@ -234,6 +235,11 @@ class Endpoint:
             return msgspec.convert(given, self._route.query, strict=False)
         except msgspec.ValidationError as error:
             raise refusal(error, self._route.query, "query") from None
+
+
+def _reading_turns(seats: int) -> TenantTurns:
+    """While the store is away, a tenant's readers do not wait for one timeout after the other."""
+    return TenantTurns(asyncio.Semaphore(seats), of_one=1, shared=(StoreUnavailable,))
 
 
 def bearer(header: str | None) -> str:
