@@ -101,9 +101,9 @@ async def run_create(client: "Client", arguments: argparse.Namespace) -> int:
     try:
         tenant = await client.create_tenant(arguments.name, weight=arguments.weight, limits=limits)
     except ClientError as error:
-        if error.status == _CONFLICT:
-            hint = f"`functory key create {arguments.name}` makes a key for it"
-            what = f"the name {arguments.name} is already taken: {hint}"
+        taken = f"the name {arguments.name} is already taken"
+        if error.status == _CONFLICT and str(error).startswith(taken):
+            what = f"{taken}: `functory key create {arguments.name}` makes a key for it"
             raise Conflict(error.status, error.error_code, what, error.detail, error.retry_after_s) from error
         raise
     key = await client.create_key(tenant.name, label="first")

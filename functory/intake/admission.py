@@ -10,7 +10,8 @@ know whose it is, all of it would have to be read first. When the store is away,
 goes on into the journal, whose own limit then holds.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from functory.errors import QuotaExceeded
@@ -70,7 +71,7 @@ class Admission:
         usage_life_s: float = 1.0,
         max_tenants: int = 10_000,
     ) -> None:
-        """`unstored`: the jobs of a tenant that were taken here and that the store does not have yet.
+        """`unstored`: the lines of a tenant that were taken here and that the store does not have yet.
         `usage_life_s`: how old the usage may be that quotas are held against."""
         self._store = store
         self._journal = journal
@@ -80,6 +81,7 @@ class Admission:
         self._max_tenants = max_tenants
         self._seen: dict[str, _Seen] = {}
         self._types: dict[str, _Types] = {}
+        self._storing: dict[str, Weight] = {}
         self._forgotten = 0
         """How often tenants were forgotten: nobody gets or keeps the answer of a look of before that."""
         self._looks: OneLook[tuple[str, int], _Seen] = OneLook()
@@ -110,6 +112,22 @@ class Admission:
         _check("bytes", seen.size_bytes + size_bytes, limits.max_bytes)
         seen.jobs += jobs
         seen.size_bytes += size_bytes
+
+    @contextmanager
+    def storing(self, tenant: str, *, jobs: int, size_bytes: int) -> Iterator[None]:
+        """Jobs that were taken go to the store, past the journal. They count until the block ends, however often the
+        store is asked while they wait for their turn."""
+        self._count_storing(tenant, jobs, size_bytes)
+        try:
+            yield
+        finally:
+            self._count_storing(tenant, -jobs, -size_bytes)
+
+    def _count_storing(self, tenant: str, jobs: int, size_bytes: int) -> None:
+        before = self._storing.pop(tenant, Weight())
+        now = Weight(before.lines + jobs, before.size_bytes + size_bytes)
+        if now.lines:
+            self._storing[tenant] = now
 
     async def check_result(self, tenant: str, limits: TenantLimits, size_bytes: int) -> None:
         """What `take_result` would say. Nothing is counted. Raises QuotaExceeded."""
@@ -176,7 +194,7 @@ class Admission:
         try:
             usage, unstored = await self._read_usage(tenant)
         except StoreUnavailable:
-            return before or _Seen(now_ms, _NOTHING, self._unstored(tenant))
+            return before or _Seen(now_ms, _NOTHING, self._on_their_way(tenant))
         seen = _Seen(now_ms, usage, unstored)
         if self._forgotten == forgotten:
             if tenant not in self._seen and len(self._seen) >= self._max_tenants:
@@ -187,13 +205,17 @@ class Admission:
     async def _read_usage(self, tenant: str) -> tuple[Usage, Weight]:
         """What the store has, and how many jobs are on their way to it. What comes there between the two readings would
         be counted twice: then both are read again; but not for ever, since more may come all the time."""
-        unstored = self._unstored(tenant)
+        unstored = self._on_their_way(tenant)
         usage = await self._store.get_usage(tenant)
         for _ in range(_MORE_READINGS):
-            if (now := self._unstored(tenant)) == unstored:
+            if (now := self._on_their_way(tenant)) == unstored:
                 break
             unstored, usage = now, await self._store.get_usage(tenant)
         return usage, unstored
+
+    def _on_their_way(self, tenant: str) -> Weight:
+        unstored, storing = self._unstored(tenant), self._storing.get(tenant, Weight())
+        return Weight(unstored.lines + storing.lines, unstored.size_bytes + storing.size_bytes)
 
 
 def _check(what: str, wanted: int, limit: int | None) -> None:

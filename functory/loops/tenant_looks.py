@@ -28,9 +28,13 @@ class TenantLooks(Generic[T]):
         return await asyncio.shield(task)
 
     async def _look(self, asked: tuple[str, Hashable], look: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        async with self._turns.of(asked[0]):
-            del self._waiting[asked]
-            return await look()
+        try:
+            async with self._turns.of(asked[0]):
+                del self._waiting[asked]
+                return await look()
+        finally:
+            if self._waiting.get(asked) is asyncio.current_task():  # no turn came
+                del self._waiting[asked]
 
 
 def _heard(task: "asyncio.Task[Any]") -> None:

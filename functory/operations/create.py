@@ -5,8 +5,8 @@ idempotency key the key is bound to ids first, so a request that is repeated cre
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack, nullcontext
 
 from functory.errors import InvalidInput, QuotaExceeded
 from functory.operations.consumers import refuse_repeat
@@ -32,13 +32,30 @@ async def create_jobs(
     Conflict (a parent, a unique name, a job that repeats in a type with a consumer). Then none was created.
     """
     _check(service, who.tenant, jobs)
-    fingerprint = Fingerprint(content)
+    size_bytes = sum(len(job.payload) for _, job in jobs)
+    with ExitStack() as taken:
+
+        async def admit() -> None:
+            await _admit(service, who, jobs, size_bytes)
+            taken.enter_context(service.admission.storing(who.tenant, jobs=len(jobs), size_bytes=size_bytes))
+
+        return await _create(service, who, jobs, key, Fingerprint(content), admit)
+
+
+async def _create(
+    service: Service,
+    who: Principal,
+    jobs: Sequence[TypedSubmission],
+    key: str | None,
+    fingerprint: Fingerprint,
+    admit: Callable[[], Awaitable[None]],
+) -> list[str]:
     ids = mine = service.journal.take_ids(len(jobs))
     if key is None:
-        await _admit(service, who, jobs)
+        await admit()
     else:
         check_key(job for _, job in jobs)
-        ids = await bind_key(service, who.tenant, key, fingerprint, mine, lambda: _admit(service, who, jobs))
+        ids = await bind_key(service, who.tenant, key, fingerprint, mine, admit)
         if ids is not mine:
             if await were_added(service, who.tenant, ids):
                 return ids
@@ -76,11 +93,10 @@ def _check(service: Service, tenant: str, jobs: Sequence[TypedSubmission]) -> No
         check_submissions(service, jobtype_of(tenant, type_name), some)
 
 
-async def _admit(service: Service, who: Principal, jobs: Sequence[TypedSubmission]) -> None:
+async def _admit(service: Service, who: Principal, jobs: Sequence[TypedSubmission], size_bytes: int) -> None:
     """Whether they may come in, and room for all of them at once. Raises Conflict, and QuotaExceeded: none of it is
     taken then."""
     await _refuse_repeat(service, who.tenant, jobs)
-    size_bytes = sum(len(job.payload) for _, job in jobs)
     await service.admission.take(who.tenant, who.limits, jobs=len(jobs), size_bytes=size_bytes)
     try:
         jobtypes = [jobtype_of(who.tenant, type_name) for type_name in dict.fromkeys(name for name, _ in jobs)]

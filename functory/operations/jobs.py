@@ -172,8 +172,7 @@ async def list_jobs(
 async def list_children(
     service: Service, tenant: str, job_id: str, *, cursor: str | None, limit: int, max_bytes: int = 0
 ) -> JobPage:
-    """With the first max_bytes bytes of each result."""
-    await get_job(service, tenant, job_id)
+    """Of a job that was found, each with the first max_bytes bytes of its result."""
     return await service.store.list_children(
         tenant, job_id, now_ms=service.now_ms(), cursor=cursor, limit=limit, max_bytes=max_bytes
     )

@@ -14,6 +14,7 @@ All three are admitted in the same way (`intake/admission.py`).
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from typing import Final, NamedTuple
 
 from functory.errors import InvalidInput, NotReadyYet
@@ -36,7 +37,7 @@ _MAX_OPTION_SETS: Final = 1000
 """Different sets of options in one body. Each becomes a batch in the journal."""
 _ADDED_AT_ONCE: Final = 1000
 """Jobs under an idempotency key that are built and added in one step: the event loop waits meanwhile."""
-_CREATED_AT_ONCE: Final = 20
+CREATED_AT_ONCE: Final = 20
 """Jobs that are created without a turn: they take a millisecond."""
 
 
@@ -87,9 +88,11 @@ async def submit_jobs(service: Service, who: Principal, type_name: str, jobs: Se
     check_submissions(service, jobtype, jobs)
     await _let_others(jobs)
     await refuse_repeat(service, who.tenant, {jobtype for job in jobs if job.options.repeat})
-    await _take_quota(service, who, jobtype, len(jobs), sum(len(job.payload) for job in jobs))
+    size_bytes = _size_bytes(jobs)
+    await _take_quota(service, who, jobtype, len(jobs), size_bytes)
     if any(job.unique or job.parent for job in jobs):
-        return await _create(service, jobtype, jobs)
+        with service.admission.storing(who.tenant, jobs=len(jobs), size_bytes=size_bytes):
+            return await _create(service, jobtype, jobs)
     groups: dict[JobOptions, list[int]] = {}
     by_identity: dict[int, list[int]] = {}  # most jobs share an object, and hashing one costs ten looks at its id
     for number, job in enumerate(jobs):
@@ -125,25 +128,27 @@ async def submit_once(
     check_key(jobs)
     await _let_others(jobs)
     mine = service.journal.take_ids(len(jobs))
-    size_bytes = sum(len(job.payload) for job in jobs)
+    size_bytes = _size_bytes(jobs)
+    with ExitStack() as taken:
 
-    async def admit() -> None:
-        await refuse_repeat(service, who.tenant, {jobtype for job in jobs if job.options.repeat})
-        await _take_quota(service, who, jobtype, len(jobs), size_bytes)
+        async def admit() -> None:
+            await refuse_repeat(service, who.tenant, {jobtype for job in jobs if job.options.repeat})
+            await _take_quota(service, who, jobtype, len(jobs), size_bytes)
+            taken.enter_context(service.admission.storing(who.tenant, jobs=len(jobs), size_bytes=size_bytes))
 
-    ids = await bind_key(service, who.tenant, key, fingerprint, mine, admit)
-    if ids is mine:
-        async with freed_if_refused(service, who.tenant, key, fingerprint, mine):
-            await _add_children(service, jobtype, jobs, mine)
-        await _add(service, jobtype, jobs, mine)
-    elif await were_added(service, who.tenant, ids):
-        return ids
-    else:
+        ids = left = await bind_key(service, who.tenant, key, fingerprint, mine, admit)
+        if ids is mine:
+            async with freed_if_refused(service, who.tenant, key, fingerprint, mine):
+                await _add_children(service, jobtype, jobs, mine)
+    if ids is not mine:
+        if await were_added(service, who.tenant, ids):
+            return ids
         await _let_others(jobs)
         missing = await _missing(service, who, jobtype, jobs, ids)
         jobs, left = [jobs[n] for n in missing], [ids[n] for n in missing]
-        await _add_children(service, jobtype, jobs, left)
-        await _add(service, jobtype, jobs, left)
+        with service.admission.storing(who.tenant, jobs=len(jobs), size_bytes=_size_bytes(jobs)):
+            await _add_children(service, jobtype, jobs, left)
+    await _add(service, jobtype, jobs, left)
     await note_added(service, who.tenant, ids)
     return ids
 
@@ -233,6 +238,10 @@ async def _let_others(jobs: Sequence[Submission]) -> None:
         await asyncio.sleep(0)
 
 
+def _size_bytes(jobs: Iterable[Submission]) -> int:
+    return sum(len(job.payload) for job in jobs)
+
+
 async def _take_quota(service: Service, who: Principal, jobtype: str, jobs: int, size_bytes: int) -> None:
     await service.admission.take_type(who.tenant, who.limits, jobtype)
     await service.admission.take(who.tenant, who.limits, jobs=jobs, size_bytes=size_bytes)
@@ -256,7 +265,7 @@ async def _missing(
     missing = [number for number, job_id in enumerate(ids) if job_id not in there]
     if missing:
         await refuse_repeat(service, who.tenant, {jobtype for number in missing if jobs[number].options.repeat})
-        await _take_quota(service, who, jobtype, len(missing), sum(len(jobs[number].payload) for number in missing))
+        await _take_quota(service, who, jobtype, len(missing), _size_bytes(jobs[number] for number in missing))
     return missing
 
 
@@ -283,7 +292,7 @@ async def _create(service: Service, jobtype: str, jobs: Sequence[Submission]) ->
 async def create_in_turn(service: Service, tenant: str, creations: Sequence[Creation]) -> list[CreateReport]:
     """All or none in the store. Many take a turn: however many requests a tenant has, only a few of them stand before
     those of others."""
-    if len(creations) <= _CREATED_AT_ONCE:
+    if len(creations) <= CREATED_AT_ONCE:
         return await service.store.create_jobs(creations, now_ms=service.now_ms())
     async with service.create_turns.of(tenant):
         return await service.store.create_jobs(creations, now_ms=service.now_ms())

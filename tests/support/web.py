@@ -35,6 +35,7 @@ from store.url import open_store
 from tests.support.absent_parts import NoConsumers, NoPackages, NoStraight
 from tests.support.clocks import FakeClock
 from tests.support.fake_daemon import LineIntake, PaperControl, PaperTrials, StoredHandlers, ToldWaiters
+from tests.support.service import until
 
 SYSID = "a7"
 T0 = 1_800_000_000_000
@@ -129,6 +130,25 @@ class Site:
         outcome = Outcome(code, exitcode, now_ms, 1500, b"done", b"a log line\n", 1, "L2")._replace(**more)
         await self.store.release_jobs(SYSID, [Archive(it.id, it.token, outcome) for it in jobs], now_ms=now_ms)
         return [job.id for job in jobs]
+
+    async def send(self, head: str, body: str = "") -> asyncio.StreamWriter:
+        """A request whose answer nobody reads; `head` is its first line and its own headers."""
+        _, writer = await asyncio.open_connection("127.0.0.1", self.listener.port)
+        key = f"Host: x\r\nAuthorization: Bearer {self.keys['acme']}\r\nContent-Length: {len(body)}"
+        writer.write(f"{head}\r\n{key}\r\n\r\n{body}".encode())
+        return writer
+
+    async def leave(self, writer: asyncio.StreamWriter) -> None:
+        """Close the connection, and wait until the service knows it."""
+
+        async def has_gone() -> bool:
+            runner = self.listener._runner
+            assert runner is not None
+            assert runner.server is not None
+            return all(connection.transport is None for connection in runner.server.connections)
+
+        writer.transport.abort()
+        await until(has_gone)
 
     async def raw(self, data: bytes, *, read: int = 65536) -> bytes:
         """Bytes to the port and all that comes back until the server closes."""

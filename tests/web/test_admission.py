@@ -1,7 +1,9 @@
 """One place decides what may come in: the same limits and quotas, whichever way a job comes."""
 
+import asyncio
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,8 @@ import pytest
 from functory.operations.service import OperationSettings
 from functory.operations.tenants import update_tenant
 from functory.tenant_limits import TenantLimits
-from store.base import Code, JobState
+from store.base import Code, CreateReport, Creation, JobState
+from tests.support.service import until
 from tests.support.web import Answer, Site, open_site
 
 MIB = 1 << 20
@@ -207,3 +210,45 @@ async def test_paused_types_keep_to_max_types_and_only_changes_are_audited(site:
     events = (await site.get("/admin/audit?tenant=acme", key="operator")).json["events"]
     kinds = Counter(event["action"] for event in events)
     assert (kinds["type.pause"], kinds["type.resume"], kinds["rate.set"]) == (3, 1, 1)
+
+
+@pytest.mark.parametrize("way", ["together", "together with a key", "unique", "children with a key"])
+async def test_jobs_count_while_they_wait_for_their_turn_to_be_created(
+    site: Site, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_go, store_jobs = asyncio.Event(), site.store.create_jobs
+
+    async def held(creations: Sequence[Creation], *, now_ms: int) -> list[CreateReport]:
+        await let_go.wait()
+        return await store_jobs(creations, now_ms=now_ms)
+
+    async def all_wait() -> bool:
+        own = site.service.create_turns._tenants.get("acme")
+        return own is not None and own.users == 3
+
+    (parent,) = await site.add("x")
+    await site.intake.flush()
+    await site.store.claim_jobs("acme-thumb", 1, owner="a7", lease_ms=60_000, now_ms=site.clock.now_ms())
+
+    async def ask(number: int) -> Answer:
+        if way.startswith("together"):
+            key = {"idempotency_key": f"k{number}"} if "key" in way else {}
+            return await site.post("/acme/jobs", json={"jobs": [{"type": "thumb", "payload": "x"}] * 21, **key})
+        if way == "unique":
+            return await site.post("/acme/job/thumb/add", **jobs(21, "unique", f"u{number}-"))
+        query = f"?idempotency_key=k{number}&parent={parent}"
+        return await site.post(f"/acme/job/thumb/add{query}", data=b"x\n" * 21)
+
+    await limit(site, max_jobs=70)
+    monkeypatch.setattr(site.store, "create_jobs", held)
+    asked = [asyncio.ensure_future(ask(number)) for number in range(3)]
+    await until(all_wait)
+    for _ in range(2):
+        site.clock.advance(2)
+        answer = await site.post("/acme/job/thumb/add", data=b"x\n" * 10)
+        assert (answer.status, answer.json["error"]["detail"].get("wanted")) == (429, 1 + 3 * 21 + 10)
+    let_go.set()
+    assert {(await one).status for one in asked} == {200}
+    site.clock.advance(2)
+    await site.add(*"xxxxxx")
+    assert await stored(site) == 1 + 3 * 21 + 6

@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -20,7 +20,7 @@ from functory.cli.work import lease
 from functory.tenant_limits import TenantLimits
 from functory.web.app import ROUTES
 from functory.wire.scopes import LIMITS, Scope
-from store.base import Code, Outcome, Retry
+from store.base import Code, DeleteReport, Outcome, Retry
 from tests.support.terminal import Terminal, given_input
 from tests.support.web import SYSID, T0, Site
 
@@ -223,6 +223,18 @@ async def test_deleting_a_tenant_asks(site: Site, terminal: Terminal, monkeypatc
     assert "with all its jobs" in shown
     assert "--yes" in shown
     assert "shop" in await terminal.run("tenant", "list", who="operator")
+
+
+async def test_a_name_whose_former_tenant_is_still_being_removed_is_told_so(
+    site: Site, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def some_are_left(*_: Any, **__: Any) -> DeleteReport:
+        return DeleteReport(1000, more=True)
+
+    monkeypatch.setattr(site.store, "delete_tenant", some_are_left)
+    told = await terminal.run("tenant", "create", "shop", who="operator", status=5)
+    assert "what another tenant of the name shop left is still being removed: try again" in told
+    assert "key create" not in told
 
 
 async def test_numbers_and_lists_read_as_people_write_them(terminal: Terminal) -> None:

@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from functory.client import Client
 from functory.operations.service import OperationSettings
 from functory.operations.tenants import update_tenant
 from functory.tenant_limits import TenantLimits
 from functory.web.app import WEB
+from functory.web.http import endpoint
+from functory.web.http.body import read_body
+from functory.web.http.settings import WebSettings
 from store.base import CreateReport, Creation, JobState
 from tests.support.service import until
 from tests.support.web import T0, Answer, Site, open_site
@@ -179,14 +183,19 @@ async def test_a_tenant_has_only_a_few_long_creates_before_those_of_others(
 
 
 @pytest.mark.parametrize(
-    ("path", "body"),
+    ("path", "body", "count"),
     [
-        (JOBS, json.dumps({"jobs": many(1000)})),
-        ("/acme/job/mail/add", json.dumps([{"payload": "x", "unique": f"u{n}"} for n in range(1000)])),
+        (JOBS, json.dumps({"jobs": many(1000)}), 1000),
+        (JOBS, json.dumps({"jobs": many(21)}), 21),
+        (JOBS, json.dumps({"jobs": [{**many(1)[0], "options": {"o": [[]] * 500}}] * 9}), 9),
+        (JOBS, json.dumps({"jobs": [{"type": "mail", "payload": "x" * 150_000}]}), 1),
+        ("/acme/job/mail/add", json.dumps([{"payload": "x", "unique": f"u{n}"} for n in range(1000)]), 1000),
+        ("/acme/job/mail/add", json.dumps([{"payload": "x", "unique": f"u{n}"} for n in range(21)]), 21),
     ],
+    ids=["many", "some", "long options", "a long payload", "many with names", "some with names"],
 )
-async def test_many_jobs_wait_for_room_and_are_not_created_for_a_client_that_has_gone(
-    site: Site, path: str, body: str
+async def test_jobs_that_take_memory_wait_for_room_and_are_not_created_for_a_client_that_has_gone(
+    site: Site, path: str, body: str, count: int
 ) -> None:
     room = site.listener._app[WEB].job_room
 
@@ -196,23 +205,43 @@ async def test_many_jobs_wait_for_room_and_are_not_created_for_a_client_that_has
     async def nobody_waits() -> bool:
         return not room._left._waiters and not room._taken
 
-    async def client_has_gone() -> bool:
-        runner = site.listener._runner
-        assert runner is not None
-        assert runner.server is not None
-        return all(connection.transport is None for connection in runner.server.connections)
-
-    head = (
-        f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {site.keys['acme']}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
     async with room.of("acme", 24 << 20):
-        _, writer = await asyncio.open_connection("127.0.0.1", site.listener.port)
-        writer.write((head + body).encode())
+        writer = await site.send(f"POST {path} HTTP/1.1\r\nContent-Type: application/json", body)
         await until(waits)
-        writer.transport.abort()
-        await until(client_has_gone)
+        await site.leave(writer)
     await until(nobody_waits)
     assert await stored(site) == 0
     assert (await site.post(path, data=body.encode(), headers={"Content-Type": "application/json"})).status == 200
-    assert await stored(site) == 1000
+    assert await stored(site) == count
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (JOBS, json.dumps({"jobs": many(10)})),
+        (JOBS, json.dumps({"jobs": many(10), "idempotency_key": "k"})),
+        ("/acme/job/mail/add", json.dumps([{"payload": "x"}] * 10)),
+        ("/acme/job/mail/add", json.dumps([{"payload": "x", "unique": f"u{n}"} for n in range(10)])),
+        ("/acme/job/mail/add?idempotency_key=k", json.dumps([{"payload": "x"}] * 10)),
+    ],
+)
+async def test_jobs_that_need_no_room_are_created_for_a_client_that_did_not_wait_for_the_answer(
+    site: Site, path: str, body: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, has_left = asyncio.Event(), asyncio.Event()
+
+    async def held(request: web.Request, settings: WebSettings) -> bytes:
+        text = await read_body(request, settings)
+        read.set()
+        await has_left.wait()
+        return text
+
+    async def are_there() -> bool:
+        return await stored(site) == 10
+
+    monkeypatch.setattr(endpoint, "read_body", held)
+    writer = await site.send(f"POST {path} HTTP/1.1\r\nContent-Type: application/json", body)
+    await read.wait()
+    await site.leave(writer)
+    has_left.set()
+    await until(are_there)

@@ -5,12 +5,13 @@ import json
 import re
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 
 from functory.web.http.settings import WebSettings
-from store.base import Code, Outcome, Retry
+from store.base import Code, DeleteReport, Outcome, Retry
 from store.errors import StoreUnavailable
 from tests.support.pages import Visitor, next_part, visitor
 from tests.support.web import T0, Site, open_site
@@ -309,8 +310,16 @@ async def test_a_job_that_is_tried_again_offers_a_fix_and_a_run_now(site: Site) 
         assert "Run now" not in (await acme.get(f"/ui/t/acme/job/{job_id}")).text
 
 
-async def test_a_name_that_is_taken_is_told_beside_the_form(site: Site) -> None:
+async def test_a_name_that_is_taken_is_told_beside_the_form(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def some_are_left(*_: Any, **__: Any) -> DeleteReport:
+        return DeleteReport(1000, more=True)
+
     async with visitor(site, "operator") as operator:
+        with monkeypatch.context() as before:
+            before.setattr(site.store, "delete_tenant", some_are_left)
+            page = await operator.post("/ui/operator/tenants", {"name": "shop"})
+            assert page.status == 409
+            assert "What another tenant of the name shop left is still being removed: try again." in page.text
         page = await operator.post("/ui/operator/tenants", {"name": "acme"})
         assert page.status == 409
         assert "The name acme is already taken." in page.text

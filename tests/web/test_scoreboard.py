@@ -13,6 +13,7 @@ from functory.web.api import results
 from functory.web.app import WEB
 from functory.wire.scoreboard import TypeRow
 from store.base import JobPage, TypeCounters
+from store.errors import StoreUnavailable
 from tests.support.service import until
 from tests.support.web import Site
 
@@ -132,3 +133,62 @@ async def test_a_tenant_has_one_page_of_jobs_read_at_a_time(site: Site, monkeypa
     assert (await site.get(f"/acme/job/{job_id}")).status == 200, "a single read does not wait"
     let_go.set()
     assert [len((await answer).json["jobs"]) for answer in asked] == [1, 1, 1, 0]
+
+
+@pytest.mark.parametrize("what", ["results", "children", "scoreboard"])
+async def test_all_who_wait_while_the_store_is_away_are_told_after_one_timeout(
+    site: Site, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, time_out = list[str](), asyncio.Event()
+
+    async def held(tenant: str, *_: Any, **__: Any) -> Any:
+        began.append(tenant)
+        await time_out.wait()
+        raise StoreUnavailable("the store is away")
+
+    async def all_wait() -> bool:
+        state = site.listener._app[WEB]
+        own = (state.looks._turns if what == "scoreboard" else state.listings)._tenants.get("acme")
+        return own is not None and own.users == 5
+
+    (job_id,) = await site.add("a")
+    await site.intake.flush()
+    paths = {
+        "results": ("list_jobs", ["/acme/results?state=waiting"] * 5),
+        "children": ("list_children", [f"/acme/job/{job_id}/children"] * 5),
+        "scoreboard": ("get_counters", [f"/acme/scoreboard?window_s={60 * n}" for n in range(1, 6)]),
+    }
+    verb, asked_for = paths[what]
+    with monkeypatch.context() as away:
+        away.setattr(site.store, verb, held)
+        asked = [asyncio.ensure_future(site.get(path)) for path in asked_for]
+        await until(all_wait)
+        time_out.set()
+        answers = [await one for one in asked]
+        assert [(answer.status, answer.code) for answer in answers] == [(503, "store_unavailable")] * 5
+        assert began == ["acme"]
+    assert [(await site.get(path)).status for path in asked_for] == [200] * 5
+    assert not site.listener._app[WEB].looks._waiting
+
+
+async def test_a_page_is_not_read_for_a_client_that_has_gone(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    began, listings = list[str](), site.listener._app[WEB].listings
+    list_jobs = site.store.list_jobs
+
+    async def noted(tenant: str, *args: Any, **more: Any) -> JobPage:
+        began.append(tenant)
+        return await list_jobs(tenant, *args, **more)
+
+    async def users(count: int) -> bool:
+        own = listings._tenants.get("acme")
+        return (0 if own is None else own.users) == count
+
+    monkeypatch.setattr(site.store, "list_jobs", noted)
+    async with listings.of("acme"):
+        writer = await site.send("GET /acme/results?state=waiting HTTP/1.1")
+        await until(lambda: users(2))
+        await site.leave(writer)
+    await until(lambda: users(0))
+    assert not began
+    assert (await site.get("/acme/results?state=waiting")).status == 200
+    assert began == ["acme"]

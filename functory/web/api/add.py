@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 from aiohttp import web
 
-from functory.errors import BadRequest, FunctoryError, InvalidInput
+from functory.errors import FunctoryError, InvalidInput
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations import create
 from functory.operations.create import TypedSubmission
@@ -44,6 +44,7 @@ from functory.web.api.submission import (
     to_options,
     to_submission,
     unsaid,
+    with_turn,
 )
 from functory.web.api.waiting import ended_jobs, size_of
 from functory.web.http.answers import json_bytes
@@ -82,14 +83,17 @@ async def add_lines(web_: Web, who: Principal, type_name: str, body: bytes, opti
 
 
 @asynccontextmanager
-async def _room(web_: Web, tenant: str, body: bytes, job_bytes: int) -> AsyncIterator[None]:
-    """Room for the jobs that a body becomes, and for their ids: two bytes can be a job. Raises NotReadyYet."""
+async def _room(web_: Web, tenant: str, body: bytes, job_bytes: int) -> AsyncIterator[bool]:
+    """Room for the jobs that a body becomes, and for their ids: two bytes can be a job. Yields whether it had to wait.
+    Raises NotReadyYet."""
     jobs = max(body.count(b"\n"), body.count(b"{") if job_bytes == _JOB_BYTES else 0)
     size_bytes = min(jobs, max_jobs(web_.service)) * job_bytes
     if size_bytes > web_.job_room.free_bytes:
         web_.edge.outflow.check(tenant)
-    async with web_.job_room.of(tenant, size_bytes):
-        yield
+    if job_bytes == _JOB_BYTES:
+        size_bytes = with_turn(jobs, size_bytes)
+    async with web_.job_room.of(tenant, size_bytes) as has_waited:
+        yield has_waited
 
 
 @routes.add(
@@ -111,8 +115,9 @@ async def add_jobs(call: Call, query: AddQuery) -> web.Response:
         options = to_options(query, call.service.now_ms())
         ids = await add_lines(call.web, call.principal, type_name, body, options)
     else:
-        async with _room(call.web, call.tenant, body, _JOB_BYTES):
-            _refuse_unheard(call)
+        async with _room(call.web, call.tenant, body, _JOB_BYTES) as has_waited:
+            if has_waited:
+                call.refuse_unheard()
             ids = await _add_one_by_one(call, query, type_name, body, reading)
     if query.ack == "store":
         await until_stored(call.service, call.tenant, ids)
@@ -130,7 +135,6 @@ async def add_jobs(call: Call, query: AddQuery) -> web.Response:
 )
 async def create_jobs(call: Call, body: CreateBody) -> Added:
     """Built in slices; the answer is sent when they are in the store."""
-    _refuse_unheard(call)
     now_ms, jobs = call.service.now_ms(), list[TypedSubmission]()
     texts = [b"" if isinstance(job.payload, msgspec.UnsetType) else job.payload for job in body.jobs]
     async for number, _ in call.web.turns.slices(texts):
@@ -145,13 +149,6 @@ async def create_jobs(call: Call, body: CreateBody) -> Added:
     with telling_which((job for _, job in jobs), lambda index: (f"job {index + 1}", f"jobs[{index}].")):
         ids = await create.create_jobs(call.service, call.principal, jobs, key=key, content=content)
     return Added(len(ids), ids)
-
-
-def _refuse_unheard(call: Call) -> None:
-    """After a wait for room: nobody hears of these jobs any more, and they are not to take the turns of others. Raises
-    BadRequest, to nobody."""
-    if not call.is_heard():
-        raise BadRequest("the client has gone")
 
 
 class Waited(NamedTuple):

@@ -49,6 +49,7 @@ async def list_results(call: Call, query: ResultsQuery) -> Page:
     codes = None if query.code is None else frozenset(Code(code) for code in query.code.split(","))
     where = JobFilter(JobState(query.state), None, codes, query.since_ms, query.until_ms)
     async with call.web.listings.of(call.tenant):
+        call.refuse_unheard()
         page = await jobs.list_jobs(
             call.service, call.tenant, where, named=query.type, cursor=query.cursor, limit=query.limit
         )
@@ -62,9 +63,12 @@ async def list_results(call: Call, query: ResultsQuery) -> Page:
     summary="The children of a job, each with the first 4 KB of its result",
 )
 async def list_children(call: Call, query: ChildrenQuery) -> Page:
+    job_id = call.param("id")
+    await jobs.get_job(call.service, call.tenant, job_id)  # it may wait for the job's line: nobody is to wait for that
     async with call.web.listings.of(call.tenant):
+        call.refuse_unheard()
         page = await jobs.list_children(
-            call.service, call.tenant, call.param("id"), cursor=query.cursor, limit=100, max_bytes=_CHILD_RESULT_BYTES
+            call.service, call.tenant, job_id, cursor=query.cursor, limit=100, max_bytes=_CHILD_RESULT_BYTES
         )
         return show_children(page)
 

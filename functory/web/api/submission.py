@@ -13,8 +13,8 @@ import msgspec
 from functory.errors import FunctoryError, InvalidInput
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations.service import OperationSettings, Service
-from functory.operations.submit import Submission, check_option_sets, find_invalid, max_jobs
-from functory.web.http.endpoint import decode_json
+from functory.operations.submit import CREATED_AT_ONCE, Submission, check_option_sets, find_invalid, max_jobs
+from functory.web.http.endpoint import FREE_JOB_BYTES, decode_json
 from functory.web.http.turns import Turns
 from functory.wire.handlers import InvokeBody
 from functory.wire.jobs import JobSettings, NewJob, UpdateBody
@@ -45,6 +45,7 @@ _READINGS: Final[dict[str, Reading]] = {
 }
 _COMMENT: Final = b"#"[0]
 _CREATED_BYTES: Final = 1000
+_VALUE_BYTES: Final = 60
 _MOST_CREATED: Final = OperationSettings().max_created
 SPLIT_BYTES: Final = 128 * 1024
 """A body up to this size is split without counting its lines first."""
@@ -52,8 +53,18 @@ _LONGEST_RETRY_AFTER_MS: Final = 31_557_600_000
 
 
 def created_bytes(body: bytes) -> int:
-    """About how much memory the jobs of a body take that are created together, until they are in the store."""
-    return min(body.count(b"{"), _MOST_CREATED) * _CREATED_BYTES
+    """About how much memory the jobs of a body take that are created together, until they are in the store: their
+    payloads, and the values that their options are decoded to."""
+    jobs = body.count(b"{")
+    values = jobs + body.count(b"[") + body.count(b",")
+    own_bytes = min(jobs, _MOST_CREATED) * _CREATED_BYTES
+    return with_turn(jobs, len(body) + own_bytes + values * _VALUE_BYTES)
+
+
+def with_turn(jobs: int, size_bytes: int) -> int:
+    """The room that jobs of this size take. Those that may have to wait for a turn take some, however small they are:
+    there is no other bound on how many requests wait."""
+    return size_bytes if jobs <= CREATED_AT_ONCE else max(size_bytes, FREE_JOB_BYTES + 1)
 
 
 def reading_of(content_type: str) -> Reading:

@@ -33,16 +33,17 @@ class BodyRoom:
         self._left = asyncio.Condition()
 
     @asynccontextmanager
-    async def of(self, tenant: str, size_bytes: int) -> AsyncIterator[None]:
-        """Room for a body of the tenant's, for as long as the block lasts."""
+    async def of(self, tenant: str, size_bytes: int) -> AsyncIterator[bool]:
+        """Room for a body of the tenant's, for as long as the block lasts. Yields whether it had to wait."""
         if size_bytes <= self.free_bytes:
-            yield
+            yield False
             return
         async with self._left:
+            has_waited = not self._fits(tenant, size_bytes)
             await self._left.wait_for(lambda: self._fits(tenant, size_bytes))
             self._taken[tenant] += size_bytes
         try:
-            yield
+            yield has_waited
         finally:
             self._taken[tenant] -= size_bytes
             self._taken = +self._taken

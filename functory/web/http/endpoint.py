@@ -40,11 +40,14 @@ from functory.web.http.turns import Turns
 from functory.web.http.validation_words import refusal
 from functory.wire.untyped_json import json_decoder
 from runner.packages.source import Tell, nobody
+from store.errors import StoreUnavailable
 from vocabulary.names import TYPE_RULE, is_type
 from vocabulary.sizes import MIB
 
 MAX_JSON_VALUES: Final = 500_000
 """In one body: so many are decoded in some tens of milliseconds, in which nobody else is served."""
+FREE_JOB_BYTES: Final = MIB // 8
+"""Jobs of a body that take up to this much memory need no room."""
 NOBODY: Final = Principal("", "", frozenset(), TenantLimits())
 """The principal of requests to open routes."""
 
@@ -64,13 +67,13 @@ class Web:
     turns: Turns = field(default_factory=Turns)
     bodies: BodyRoom = field(default_factory=BodyRoom)
     streams: EventStreams = field(default_factory=EventStreams)
-    job_room: BodyRoom = field(default_factory=lambda: BodyRoom(48 * MIB, 24 * MIB, MIB // 8))
+    job_room: BodyRoom = field(default_factory=lambda: BodyRoom(48 * MIB, 24 * MIB, FREE_JOB_BYTES))
     """For the jobs that bodies become: they can be many times as large."""
 
-    looks: TenantLooks[bytes] = field(default_factory=lambda: TenantLooks(TenantTurns(asyncio.Semaphore(2), of_one=1)))
+    looks: TenantLooks[bytes] = field(default_factory=lambda: TenantLooks(_reading_turns(2)))
     """At all types of a tenant: the answers, as they are sent."""
 
-    listings: TenantTurns = field(default_factory=lambda: TenantTurns(asyncio.Semaphore(4), of_one=1))
+    listings: TenantTurns = field(default_factory=lambda: _reading_turns(4))
     """For pages of jobs: the store has few readers, and a single read waits for one page of a tenant, not for all."""
 
     def charge(self, principal: Principal) -> None:
@@ -127,6 +130,12 @@ class Call:
         """Whether somebody still waits for the answer."""
         return not has_gone(self.request)
 
+    def refuse_unheard(self) -> None:
+        """After a wait: nobody hears of the answer any more, and it is not to take the turns of others. Raises
+        BadRequest, to nobody."""
+        if not self.is_heard():
+            raise BadRequest("the client has gone")
+
     async def keep_body(self) -> None:
         """Have the body before the answer begins."""
         self._body = await self.read_body()
@@ -168,7 +177,10 @@ class Endpoint:
             if self._decoder is None:
                 return await self._call(call, given)
             body = await call.read_body() or b"{}"
-            async with self._web.job_room.of(call.tenant, 0 if route.weigh is None else route.weigh(body)):
+            size_bytes = 0 if route.weigh is None else route.weigh(body)
+            async with self._web.job_room.of(call.tenant, size_bytes) as has_waited:
+                if has_waited:
+                    call.refuse_unheard()
                 given["body"] = decode_json(self._decoder, body)
                 return await self._call(call, given)
 
@@ -223,6 +235,11 @@ class Endpoint:
             return msgspec.convert(given, self._route.query, strict=False)
         except msgspec.ValidationError as error:
             raise refusal(error, self._route.query, "query") from None
+
+
+def _reading_turns(seats: int) -> TenantTurns:
+    """While the store is away, a tenant's readers do not wait for one timeout after the other."""
+    return TenantTurns(asyncio.Semaphore(seats), of_one=1, shared=(StoreUnavailable,))
 
 
 def bearer(header: str | None) -> str:

@@ -47,7 +47,8 @@ async def create_tenant(call: PageCall) -> Go | Page:
         new = _convert({"name": name}, NewTenant)
         await tenants.create_tenant(call.service, call.who.key_id, new.name, new.weight, new.limits)
     except (Conflict, InvalidInput) as error:
-        problem = f"The name {name} is already taken." if isinstance(error, Conflict) else str(error)
+        text = str(error)
+        problem = f"{text[:1].upper()}{text[1:]}." if isinstance(error, Conflict) else text
         page = await list_tenants(call)
         return page._replace(values={**page.values, "problem": problem, "name": name[:32]}, status=status_of(error))
     return Go(f"/ui/operator/tenants/{new.name}", "tenant_created")

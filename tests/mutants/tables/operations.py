@@ -45,7 +45,11 @@ MUTANTS: list[Mutant] = [
         '""',
         "tests/web/test_packages_elsewhere.py",
     ),
-    create("jobs of several types pass the quota", "        await _admit(service, who, jobs)\n", "        pass\n"),
+    create(
+        "jobs of several types pass the quota",
+        "            await _admit(service, who, jobs, size_bytes)\n",
+        "            pass\n",
+    ),
     create("a key is not bound", "        ids = await bind_key(", "        await bind_key("),
     create(
         "jobs that are gone are created again",
@@ -158,8 +162,8 @@ MUTANTS: list[Mutant] = [
     ),
     submit(
         "all counts as added before it is",
-        "    elif await were_added(service, who.tenant, ids):\n",
-        "    elif True:\n",
+        "        if await were_added(service, who.tenant, ids):\n",
+        "        if True:\n",
         tests="tests/service/test_repeated_requests.py",
     ),
     submit(
