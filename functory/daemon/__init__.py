@@ -3,7 +3,7 @@
 server.py             a daemon with its HTTP side
 daemon.py             runs the loops of the parts, and stops them in the right order
 service.py            what can be asked of it
-parts.py              opens the parts and wires them together
+parts.py              opens the parts and wires them together; part_settings.py what the settings mean for them
 joining.py            joins the store: at the start, or later if it is away then
 journals.py           opens a journal; left_journals.py empties those that nobody uses any more
 isolation.py          which isolation tenants get here

@@ -5,7 +5,6 @@ the sandbox's self-test and the runner. Parts tell each other directly what happ
 """
 
 import asyncio
-import random
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -14,18 +13,18 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from functory.config import Settings
-from functory.consumers.leaders import ConsumerLeaders, LeaderSettings
+from functory.consumers.leaders import ConsumerLeaders
 from functory.consumers.pull import asker
 from functory.daemon.isolation import Isolation, choose_isolation
 from functory.daemon.joining import Joining
 from functory.daemon.journals import journal_identity, make_journal
 from functory.daemon.languages import Languages, find_languages
 from functory.daemon.packages import open_packages
-from functory.egress.meters import EgressLimits
+from functory.daemon.part_settings import egress_limits, executor_settings, leader_settings, policy_of, retry_policy
 from functory.egress.proxy import EgressProxy
 from functory.execution.due_alarm import DueAlarm
 from functory.execution.endings import Ending, Recorded, is_plain_end
-from functory.execution.executor import Executor, ExecutorSettings
+from functory.execution.executor import Executor
 from functory.execution.handlers_in_force import HandlersInForce
 from functory.execution.outbox import Outbox
 from functory.execution.straight.type_gates import TypeGates
@@ -37,7 +36,6 @@ from functory.folders.collecting import FolderCollector
 from functory.folders.unpacked import UnpackedTrees
 from functory.intake.admission import Admission
 from functory.intake.intake import Intake
-from functory.loops.courtesy import LONG_STEP
 from functory.loops.job_log import JobLog
 from functory.loops.late_writes import LateWrites
 from functory.loops.shared import Shared, make_shared
@@ -55,8 +53,7 @@ from runner.pool import PoolSettings
 from runner.resolver import Resolver
 from runner.runner import Runner, RunnerSettings
 from runner.targets import Targets
-from scheduler import Policy, SchedulerOptions, make_policy
-from scheduler.retry import RetryPolicy
+from scheduler import Policy
 from store.base import Discard, ReleaseReport
 from store.errors import StoreUnavailable
 from store.url import open_store
@@ -204,11 +201,6 @@ def _due_alarm(
     return alarm
 
 
-def _policy(settings: Settings) -> Policy:
-    options = SchedulerOptions(slots=settings.slot_count, max_batch=LONG_STEP)
-    return make_policy(settings.policy, options, random.random)
-
-
 def _admission(shared: Shared, intake: Intake, tenants: TenantBook) -> Admission:
     admission = Admission(shared.store, shared.journal, shared.clock.now_ms, intake.unstored)
     tenants.when_gone(admission.forget)
@@ -217,22 +209,21 @@ def _admission(shared: Shared, intake: Intake, tenants: TenantBook) -> Admission
 
 def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engine, joining: Joining) -> Parts:
     isolation, languages, runner, egress, vault, packages, tenants, folders = engine
-    waiters, policy = Waiters(settings.poll_s), _policy(settings)
+    waiters, policy = Waiters(settings.poll_s), policy_of(settings)
     admission = _admission(shared, intake, tenants)
     outbox = Outbox(shared, intake, admission, tenants.limits_of, runner.flow)
-    executor = Executor(shared, runner, policy, outbox, tenants, _executor_settings(settings, languages))
+    executor = Executor(shared, runner, policy, outbox, tenants, executor_settings(settings, languages))
     runner.when_burnt(policy.charge)
     packages.when_changed(executor.changed)
     gates = TypeGates(shared.store, shared.clock, settings.poll_s, partial(executor.handlers.is_in, languages.able))
     straight = _straight_way(settings, shared, intake, executor, outbox, gates)
     reported = Outbox(replace(shared, owner=OWNER), intake, admission, tenants.limits_of, runner.flow)
     workers = _worker_queue(settings, shared, reported, tenants, policy, executor)
-    trial_runs = _trial_runs(settings, runner, tenants, policy, isolation)
-    trial_runs.questions.on_left = partial(_left, executor, workers)
+    trial_runs = _trial_runs(settings, runner, tenants, policy, isolation, partial(_left, executor, workers))
     announcer = _announcer(settings, isolation, shared, executor, workers)
     handlers, admit = HandlersInForce(shared.store, gates, executor.handlers), partial(_admit, admission, tenants)
     told, ask = [executor.added, workers.added, announcer.added], asker(handlers, trial_runs)
-    consumers = ConsumerLeaders(shared, _leader_settings(settings), ask, admit, told, executor.refresh_tenants)
+    consumers = ConsumerLeaders(shared, leader_settings(settings), ask, admit, told, executor.refresh_tenants)
     for added in (executor.added, workers.added, consumers.added, announcer.added):
         intake.when_added(added)
     alarm = _due_alarm(settings, shared, intake, executor, workers)
@@ -280,7 +271,7 @@ def _announcer(
 def _worker_queue(
     settings: Settings, shared: Shared, outbox: Outbox, tenants: TenantBook, policy: Policy, executor: Executor
 ) -> WorkerQueue:
-    defaults = ClaimDefaults(_retry_policy(settings), round(settings.lease_s * 1000), settings.poll_s)
+    defaults = ClaimDefaults(retry_policy(settings), round(settings.lease_s * 1000), settings.poll_s)
     claims = Claims(shared, outbox, tenants, policy, executor.handlers, defaults)
     workers = WorkerQueue(shared, outbox, claims, settings.poll_s, tenants.incarnation_of)
     tenants.when_gone(workers.end_tenant)
@@ -316,14 +307,7 @@ async def _open_packages(settings: Settings, isolation: Isolation, tenants: Tena
 
 def _make_egress(settings: Settings, stack: AsyncExitStack) -> EgressProxy:
     """Opened before the runner, and so closed after its contexts."""
-    connections = settings.egress_connections
-    limits = EgressLimits(
-        connections=connections,
-        tenant_connections=max(1, connections // 4),
-        hourly_bytes=settings.egress_hourly_bytes,
-        tenant_hourly_bytes=settings.egress_tenant_hourly_bytes,
-    )
-    egress = EgressProxy(Resolver(Targets(settings.hosts_allowed, settings.http_allowed)), limits)
+    egress = EgressProxy(Resolver(Targets(settings.hosts_allowed, settings.http_allowed)), egress_limits(settings))
     stack.push_async_callback(egress.close)
     return egress
 
@@ -346,10 +330,17 @@ async def _find_languages(settings: Settings, isolation: Isolation, runner: Runn
 
 
 def _trial_runs(
-    settings: Settings, runner: Runner, tenants: TenantBook, policy: Policy, isolation: Isolation
+    settings: Settings,
+    runner: Runner,
+    tenants: TenantBook,
+    policy: Policy,
+    isolation: Isolation,
+    on_left: Callable[[str], None],
 ) -> TrialRuns:
     seats = min(settings.max_contexts - settings.slot_count, _MOST_TRIALS)
-    return TrialRuns(runner, tenants.of, policy, refusal=isolation.refusal, seats=seats)
+    trial_runs = TrialRuns(runner, tenants.of, policy, refusal=isolation.refusal, seats=seats)
+    trial_runs.questions.on_left = on_left
+    return trial_runs
 
 
 def _left(executor: Executor, workers: WorkerQueue, tenant: str) -> None:
@@ -365,26 +356,6 @@ async def _admit(admission: Admission, tenants: TenantBook, jobtype: str, payloa
     admission.check(jobtype, [payload])
     await admission.take_type(tenant, limits, jobtype)
     await admission.take(tenant, limits, jobs=1, size_bytes=len(payload))
-
-
-def _leader_settings(settings: Settings) -> LeaderSettings:
-    retry = RetryPolicy(base_s=settings.retry_base_s, max_s=settings.retry_max_s)
-    return LeaderSettings(settings.lease_s, settings.poll_s, retry)
-
-
-def _executor_settings(settings: Settings, languages: Languages) -> ExecutorSettings:
-    return ExecutorSettings(
-        lease_s=settings.lease_s, poll_s=settings.poll_s, retry=_retry_policy(settings), languages=languages.able
-    )
-
-
-def _retry_policy(settings: Settings) -> RetryPolicy:
-    return RetryPolicy(
-        base_s=settings.retry_base_s,
-        max_s=settings.retry_max_s,
-        max_attempts=settings.max_attempts,
-        window_s=settings.retry_window_s,
-    )
 
 
 def _job_log(settings: Settings, stack: AsyncExitStack) -> JobLog | None:

@@ -138,10 +138,10 @@ class SeenRoom(BodyRoom):
         self.payers: list[str] = []
 
     @asynccontextmanager
-    async def of(self, tenant: str, size_bytes: int) -> AsyncIterator[None]:
+    async def of(self, tenant: str, size_bytes: int) -> AsyncIterator[bool]:
         self.payers.append(tenant)
-        async with super().of(tenant, size_bytes):
-            yield
+        async with super().of(tenant, size_bytes) as has_waited:
+            yield has_waited
 
 
 async def test_a_large_answer_takes_room_of_the_tenant_that_asked(bedrock: Bedrock) -> None:
@@ -349,7 +349,7 @@ def note_rooms(bedrock: Bedrock, monkeypatch: pytest.MonkeyPatch) -> list[tuple[
     room = bedrock.listener._shared.commands.room
     real = room.of
 
-    def of(tenant: str, size_bytes: int) -> AbstractAsyncContextManager[None]:
+    def of(tenant: str, size_bytes: int) -> AbstractAsyncContextManager[bool]:
         seen.append((tenant, size_bytes))
         return real(tenant, size_bytes)
 
