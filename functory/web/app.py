@@ -26,6 +26,7 @@ from functory.web.api import (
 )
 from functory.web.api.docs_page import build_docs
 from functory.web.api.openapi import build_openapi
+from functory.web.http.description import Described, Description
 from functory.web.http.edge import Edge
 from functory.web.http.endpoint import Endpoint, Web
 from functory.web.http.metrics import RequestCounts
@@ -67,7 +68,6 @@ PATHS: Final = web.AppKey("paths", PathIndex[Endpoint])
 def make_app(service: Service, settings: WebSettings | None = None) -> web.Application:
     """Make the application. Nothing is started or read; it belongs to the event loop that runs it."""
     settings = settings or WebSettings()
-    description = build_openapi(ROUTES)
     counts = RequestCounts()
     state = Web(
         service=service,
@@ -76,8 +76,7 @@ def make_app(service: Service, settings: WebSettings | None = None) -> web.Appli
         buckets=RequestRates(),
         counts=counts,
         edge=Edge(counts, settings.trusted_proxies),
-        openapi=msgspec.json.encode(description),
-        docs=build_docs(description),
+        description=Description(_describe),
     )
     app = _routed(state, ROUTES)
     mount_pages(app, state)
@@ -87,6 +86,11 @@ def make_app(service: Service, settings: WebSettings | None = None) -> web.Appli
 
     app.on_shutdown.append(end_streams)
     return _completed(app)
+
+
+def _describe() -> Described:
+    openapi = build_openapi(ROUTES)
+    return Described(msgspec.json.encode(openapi), build_docs(openapi))
 
 
 def make_status_app(app: web.Application, settings: WebSettings) -> web.Application:

@@ -1,4 +1,4 @@
-"""`/docs`: the interface described on one page. Rendered once, without scripts or anything from other sites."""
+"""`/docs`: the interface described on one page. Rendered without scripts or anything from other sites."""
 
 import hashlib
 from base64 import b64encode

@@ -37,12 +37,12 @@ async def get_metrics(call: Call) -> web.Response:
 
 @routes.add("GET", "/openapi.json", scope=None, summary="This interface as OpenAPI 3.1", answer=dict)
 async def get_openapi(call: Call) -> web.Response:
-    return json_bytes(call.web.openapi)
+    return json_bytes((await call.web.description.get()).openapi)
 
 
 @routes.add("GET", "/docs", scope=None, summary="This interface as a page", answer=str)
 async def get_docs(call: Call) -> web.Response:
-    page = answer(call.web.docs, "text/html; charset=utf-8")
+    page = answer((await call.web.description.get()).page, "text/html; charset=utf-8")
     page.headers["Content-Security-Policy"] = DOCS_POLICY
     return page
 

@@ -26,6 +26,7 @@ from functory.web.http.answers import json_answer
 from functory.web.http.body import read_body
 from functory.web.http.body_room import BodyRoom, most_bytes
 from functory.web.http.bounded_json import SMALL_BYTES, Fields, fields_of
+from functory.web.http.description import Description
 from functory.web.http.edge import TENANT, Edge, Params
 from functory.web.http.event_streams import EventStreams
 from functory.web.http.forwarded import client_of
@@ -62,8 +63,7 @@ class Web:
     buckets: RequestRates
     counts: RequestCounts
     edge: Edge
-    openapi: bytes
-    docs: bytes
+    description: Description
     turns: Turns = field(default_factory=Turns)
     bodies: BodyRoom = field(default_factory=BodyRoom)
     streams: EventStreams = field(default_factory=EventStreams)
