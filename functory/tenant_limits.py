@@ -1,7 +1,7 @@
 """A tenant's limits: the value, and its form in the store. Written and read only here.
 
-Ensures: what another version has stored can be read. Fields that this version does not know are passed over, and bounds
-are checked only where limits are given (`wire/admin.py`).
+Ensures: what another version has stored can be read. Fields that this version does not know are passed over, and upper
+bounds are checked only where limits are given (`wire/admin.py`). But nothing of which there is less than none passes.
 """
 
 from typing import Final
@@ -44,4 +44,5 @@ def limits_from(text: str) -> TenantLimits:
         parse_patterns(limits.hosts or "")
     except ValueError:  # of msgspec, too
         return UNREADABLE
-    return limits
+    is_negative = any(isinstance(value, int | float) and value < 0 for value in msgspec.structs.astuple(limits))
+    return UNREADABLE if is_negative else limits
