@@ -64,6 +64,19 @@ async def test_a_chain_names_the_job_before_each_time(tmp_path: Path) -> None:
         }
 
 
+async def test_a_parent_knows_it_still_when_it_runs_again(tmp_path: Path) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        await register(daemon, "acme-a", "pass", then="album")
+        body = "if not ctx.children: ctx.enqueue('piece', child=True)\nreturn [ctx.follows['id'], len(ctx.children)]"
+        await register(daemon, "acme-album", body)
+        await register(daemon, "acme-piece", "pass")
+        (job_id,) = await daemon.intake.write("acme-a", [b"x"], PLAIN)
+        (found,) = await jobs_of(daemon, "acme-album")
+        album = await ended(daemon, found.job.id)
+        assert album.outcome is not None
+        assert json.loads(album.outcome.result or b"") == [job_id, 1]
+
+
 async def test_what_is_made_in_the_write_that_ends_a_run_knows_it_too(tmp_path: Path) -> None:
     async with running_daemon(tmp_path) as daemon:
         await register(daemon, "acme-a", "ctx.enqueue('other', unique='u')", then="next")

@@ -176,8 +176,9 @@ ctx.enqueue('mail', 'x' * (1 << 20))""",
         "new_jobs": "echo 'J: mail|to bob'; echo '#J: mail|to eve'; echo 'J: nonsense'",
         "new_jobs_then_error": "echo 'J: mail|to bob'; exit 1",
         "follows": """f=null
-[ -z "$JOB_FOLLOWS" ] || f="{\\"id\\":\\"$JOB_FOLLOWS\\",\\"type\\":\\"$JOB_FOLLOWS_TYPE\\",\\"code\\":\\"$JOB_FOLLOWS_CODE\\"}"
-echo "S: 200 [\\"$JOB_ID\\",$f]\"""",
+row='{"id":"%s","type":"%s","code":"%s"}'
+[ -z "$JOB_FOLLOWS" ] || f=$(printf "$row" "$JOB_FOLLOWS" "$JOB_FOLLOWS_TYPE" "$JOB_FOLLOWS_CODE")
+printf 'S: 200 ["%s",%s]\\n' "$JOB_ID" "$f\"""",
         "carry": 'read -r n || :; echo "C: {\\"n\\":$((n + 1))}"',
         "carry_and_retry": 'read -r n || :; echo "#C: $n!"; exit 75',
         "carry_then_error": "echo 'C: lost'; exit 1",

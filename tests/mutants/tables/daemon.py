@@ -119,8 +119,6 @@ MUTANTS: list[Mutant] = [
     afterwards("a follower is told of the wrong job", "Origin(job.id, ", "Origin(job.parent, "),
     afterwards("a run that made children passes its result on", " and not _has_child(new_jobs):", ":"),
     afterwards("what failed goes where what is ok goes", "afterwards.on_failure if code", "afterwards.then if code"),
-    wishes("what a job follows is forgotten", 'wanted.follows.note if wanted.follows else ""', '""'),
-    wishes("each follower has a write of its own", "wish.options, bool(wish.note)]", "wish.options, wish.note]"),
     wishes("a sibling is a child", "        parent = job.parent\n", "        parent = job.id\n"),
     wishes("unknown options are ignored", "        if name not in _OPTIONS:\n", "        if not name:\n"),
     wishes("jobs with a name go through the journal", "any(wish.unique or wish.parent", "any(wish.parent"),
