@@ -1,7 +1,7 @@
 """The journal's text format: the segment header and the batch frame. docs/journal-format.md specifies it.
 
     #:Journal version=1,segment=17,date=...,sysid=a7,salt=9f3c01d2,floor=...,prev=16,prev_bytes=1048576,crc=...
-    #:Batch date=...,bytes=N,lines=N,jobtype=acme-resize[,enc=b64][,key=value...],pad=NNN,sync=N,crc=...
+    #:Batch date=...,bytes=N,lines=N,jobtype=acme-resize[,enc=b64][,notes=1][,key=value...],pad=NNN,sync=N,crc=...
     20261114T235959123Z-a7-000000|acme-resize|first payload
     20261114T235959123Z-a7-000001|acme-resize|second payload
     #:EndBatch
@@ -41,7 +41,7 @@ BATCH_MARK: Final = b"#:Batch "
 _END_OF_BATCH: Final = b"#:EndBatch"
 
 _BATCH: Final = re.compile(
-    rb"#:Batch date=[-0-9T:.Z]{24},bytes=(\d{1,10}),lines=(\d{1,7}),jobtype=([!-+.-~-]{3,160})(,enc=b64)?"
+    rb"#:Batch date=[-0-9T:.Z]{24},bytes=(\d{1,10}),lines=(\d{1,7}),jobtype=([!-+.-~-]{3,160})(,enc=b64)?(,notes=1)?"
     rb"((?:,[a-z][a-z0-9_]*=[^,\n]*)*?),pad=(\d{3}),sync=(\d{1,15})(,crc=([0-9a-f]{8})\n)"
 )
 _SEGMENT: Final = re.compile(
@@ -60,6 +60,8 @@ class Record(NamedTuple):
     jobtype: str
     payload: bytes
     attributes: Mapping[str, str]
+    note: str = ""
+    """What is said of this line alone."""
 
     @property
     def text(self) -> str:
@@ -76,6 +78,7 @@ class Frame(NamedTuple):
     lines: int
     jobtype: str
     is_encoded: bool
+    has_notes: bool
     attributes: Mapping[str, str]
     body: bytes
 
@@ -100,14 +103,14 @@ def decode_frame(data: bytes, at: int, base: int, salt: int) -> Frame | int | No
     match = _BATCH.match(data, at)
     if match is None:
         return HEADER_LIMIT if len(data) - at < HEADER_LIMIT and b"\n" not in data[at:] else None
-    size, lines, jobtype, encoding, attributes, pad, sync, _, checksum = match.groups()
+    size, lines, jobtype, encoding, notes, attributes, pad, sync, _, checksum = match.groups()
     begin = match.end()
     body_end = begin + int(size)
     end = body_end + len(_END_OF_BATCH) + int(pad) + 1
     if end > len(data):
         return end - at
     body = data[begin:body_end]
-    if crc32(body, crc32(data[at : match.start(8)], salt)) != int(checksum, 16):
+    if crc32(body, crc32(data[at : match.start(9)], salt)) != int(checksum, 16):
         return None
     if data[body_end:end] != end_line(int(pad)):
         return None
@@ -118,6 +121,7 @@ def decode_frame(data: bytes, at: int, base: int, salt: int) -> Frame | int | No
         int(lines),
         jobtype.decode(),
         encoding is not None,
+        notes is not None,
         _decode_attributes(attributes) if attributes else NO_ATTRIBUTES,
         body,
     )
@@ -130,15 +134,26 @@ def decode_records(frame: Frame) -> list[Record]:
     lines = frame.body.split(b"\n")
     lines.pop()
     payloads = [line[begin:] for line in lines]
+    notes: Sequence[str] = ()
+    if frame.has_notes:
+        pairs = [payload.split(b"|", 1) for payload in payloads]
+        notes, payloads = [note.decode() for note, _ in pairs], [payload for _, payload in pairs]
     if frame.is_encoded:
         payloads = [a2b_base64(payload) for payload in payloads]
     ids = [line[:id_end].decode() for line in lines]
-    return to_records(ids, frame.jobtype, payloads, frame.attributes)
+    return to_records(ids, frame.jobtype, payloads, frame.attributes, notes)
 
 
 def to_records(
-    ids: Sequence[str], jobtype: str, payloads: Sequence[bytes], attributes: Mapping[str, str]
+    ids: Sequence[str],
+    jobtype: str,
+    payloads: Sequence[bytes],
+    attributes: Mapping[str, str],
+    notes: Sequence[str] = (),
 ) -> list[Record]:
+    """notes: one for each line, or none."""
+    if notes:
+        return list(map(Record, ids, repeat(jobtype), payloads, repeat(attributes), notes))
     return list(map(Record, ids, repeat(jobtype), payloads, repeat(attributes)))
 
 

@@ -29,7 +29,7 @@ from journal.recovery import Finding, log_findings, losses, recover
 from journal.segment import Damage
 from journal.trouble import Trouble
 from journal.writer import Appended, Previous, SegmentWriter
-from journal.writes import check_jobtype, check_lines, make_write, to_payloads
+from journal.writes import Lines, check_jobtype, check_lines, make_write, to_payloads
 from vocabulary.clock import Clock, SystemClock
 
 log = logging.getLogger("journal")
@@ -177,29 +177,27 @@ class Journal:
             self._disk.unlock()
 
     async def write(
-        self,
-        jobtype: str,
-        lines: Sequence[str] | Sequence[bytes],
-        attributes: Mapping[str, str] = NO_ATTRIBUTES,
+        self, jobtype: str, lines: Lines, attributes: Mapping[str, str] = NO_ATTRIBUTES, notes: Sequence[str] = ()
     ) -> list[str]:
         """Append lines of one type; returns their ids once all of them are on disk. Raises InvalidWrite or
         LimitExceeded before anything is written, DiskFull, BacklogFull or JournalUnavailable when it could not be: then
         none of them will ever be read. Who is cancelled while waiting does not learn whether the lines are there."""
-        ids, done = self.begin_write(jobtype, lines, attributes)
+        ids, done = self.begin_write(jobtype, lines, attributes, notes)
         await done
         return ids
 
     def begin_write(
-        self, jobtype: str, lines: Sequence[str] | Sequence[bytes], attributes: Mapping[str, str]
+        self, jobtype: str, lines: Lines, attributes: Mapping[str, str], notes: Sequence[str] = ()
     ) -> "tuple[list[str], asyncio.Future[None]]":
-        """The first half of `write`: ids, and a future for the second. No reader sees a line before this returns."""
+        """The first half of `write`: ids, and a future for the second. No reader sees a line before this returns.
+        notes: what is said of each line, if anything is: printable ASCII without `|`."""
         self._require_open()
         check_jobtype(jobtype)
         payloads = to_payloads(lines, self._options)
         self._backlog.require_room()
         now_ms = self._clock.now_ms()
         ids = self._ids.take(len(payloads), now_ms)
-        write = make_write(ids, jobtype, payloads, attributes, now_ms, self._options)
+        write = make_write(ids, jobtype, payloads, attributes, now_ms, self._options, notes)
         return list(write.ids), self._commits.add(write)
 
     def check(self, jobtype: str, lines: Sequence[bytes]) -> None:

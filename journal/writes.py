@@ -23,13 +23,17 @@ from vocabulary.names import is_jobtype
 from vocabulary.time_text import iso_time
 
 _ATTRIBUTE: Final = re.compile(r"[a-z][a-z0-9_]{0,31}", re.ASCII)
-_OWN_ATTRIBUTES: Final = frozenset({"date", "bytes", "lines", "jobtype", "enc", "pad", "sync", "crc"})
+_OWN_ATTRIBUTES: Final = frozenset({"date", "bytes", "lines", "jobtype", "enc", "notes", "pad", "sync", "crc"})
 _ATTRIBUTES_LIMIT: Final = 3072
 _ENCODED: Final = b",enc=b64"
+_NOTED: Final = b",notes=1"
+_NOTES: Final = re.compile(r"(?:[ -{}~]{1,220}\n)+", re.ASCII)
+"""Each with its end. Longer ones could make a batch larger than the format's `BODY_LIMIT`."""
 _COUNTER_DIGITS: Final = 6
 _MERGED_BYTES: Final = 16 << 10
 """Writes become one batch up to this size: a damaged sector costs all lines of its batch."""
 
+Lines = Sequence[str] | Sequence[bytes]
 _T = TypeVar("_T")
 
 
@@ -42,10 +46,12 @@ class Write(NamedTuple):
     payloads: Sequence[bytes]
     attributes: Mapping[str, str]
     suffix: bytes
-    """What the batch's header says of its lines: their encoding and the attributes."""
+    """What the batch's header says of its lines: their encoding, whether they have notes, and the attributes."""
     size_bytes: int
     """Of the lines as they are stored."""
     made_ms: int
+    notes: Sequence[str] = ()
+    """What is said of each line; empty if nothing is."""
 
     @property
     def is_encoded(self) -> bool:
@@ -71,7 +77,8 @@ class Batch(NamedTuple):
         first = self.writes[0]
         ids = _joined([write.ids for write in self.writes])
         payloads = _joined([write.payloads for write in self.writes])
-        return to_records(ids[begin:end], first.jobtype, payloads[begin:end], first.attributes)
+        notes = _joined([write.notes for write in self.writes])
+        return to_records(ids[begin:end], first.jobtype, payloads[begin:end], first.attributes, notes[begin:end])
 
 
 def make_write(
@@ -81,6 +88,7 @@ def make_write(
     attributes: Mapping[str, str],
     now_ms: int,
     options: JournalOptions,
+    notes: Sequence[str] = (),
 ) -> Write:
     """Lines that `to_payloads` has passed. Raises InvalidWrite or LimitExceeded."""
     joined = b"\n".join(payloads)
@@ -93,10 +101,22 @@ def make_write(
     else:
         suffix, stored_bytes = _ENCODED, sum([(len(payload) + 2) // 3 * 4 + 1 for payload in payloads])
     stored_bytes += size * (len(ids.prefix) + _COUNTER_DIGITS + len(jobtype) + 2)
+    if notes:
+        suffix += _NOTED
+        stored_bytes += _notes_bytes(notes, size)
     if attributes:
         suffix += _encode_attributes(attributes)
         attributes = MappingProxyType(dict(attributes))
-    return Write(ids, tuple(ids.texts()), jobtype, payloads, attributes or NO_ATTRIBUTES, suffix, stored_bytes, now_ms)
+    texts, attributes = tuple(ids.texts()), attributes or NO_ATTRIBUTES
+    return Write(ids, texts, jobtype, payloads, attributes, suffix, stored_bytes, now_ms, notes)
+
+
+def _notes_bytes(notes: Sequence[str], lines: int) -> int:
+    """What they take beside their lines, each with the bar behind it."""
+    text = "\n".join(notes) + "\n"
+    if len(notes) != lines or text.count("\n") != lines or _NOTES.fullmatch(text) is None:
+        raise InvalidWrite("each line needs a note of its own: 1 to 220 printable ASCII characters, and no |")
+    return len(text)
 
 
 def lay_out(writes: Sequence[Write]) -> list[Batch]:
@@ -119,6 +139,9 @@ def _batch(writes: list[Write]) -> Batch:
     payloads = _joined([write.payloads for write in writes])
     if first.is_encoded:
         payloads = [b2a_base64(payload, newline=False) for payload in payloads]
+    if first.notes:
+        notes = _joined([write.notes for write in writes])
+        payloads = [b"%b|%b" % (note.encode(), payload) for note, payload in zip(notes, payloads, strict=True)]
     body = _encode_lines([write.id_range for write in writes], b"|%b|" % first.jobtype.encode(), payloads)
     head = b"#:Batch date=%b,bytes=%d,lines=%d,jobtype=%b%b" % (
         iso_time(first.made_ms).encode(),
@@ -198,7 +221,7 @@ def _too_large(payload_bytes: int, options: JournalOptions) -> LimitExceeded:
     return LimitExceeded("the payloads' size in bytes", payload_bytes, "max_batch_bytes", options.max_batch_bytes)
 
 
-def to_payloads(lines: Sequence[str] | Sequence[bytes], options: JournalOptions) -> list[bytes]:
+def to_payloads(lines: Lines, options: JournalOptions) -> list[bytes]:
     """The lines of a write as bytes, within the limits that concern lines."""
     if isinstance(lines, (str, bytes)):
         raise InvalidWrite("lines must be a sequence of payloads, not a single one: wrap it in a list")
@@ -213,12 +236,12 @@ def to_payloads(lines: Sequence[str] | Sequence[bytes], options: JournalOptions)
     return payloads
 
 
-def _are_bytes(lines: Sequence[str] | Sequence[bytes]) -> TypeGuard[Sequence[bytes]]:
+def _are_bytes(lines: Lines) -> TypeGuard[Sequence[bytes]]:
     """In one look at all of them: half the time of looking at each."""
     return set(map(type, lines)) == {bytes}
 
 
-def _encoded(lines: Sequence[str] | Sequence[bytes]) -> list[bytes]:
+def _encoded(lines: Lines) -> list[bytes]:
     try:
         return [line if isinstance(line, bytes) else line.encode("utf-8", "surrogatepass") for line in lines]
     except AttributeError:

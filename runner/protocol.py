@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from runner.errors import ProtocolError
 from vocabulary.names import is_type
 from vocabulary.new_job import NewJob
+from vocabulary.origin import origin_of
 
 VERSION: Final = 1
 
@@ -58,6 +59,8 @@ class BatchJob(Protocol):
     def data(self) -> bytes: ...
     @property
     def attempts(self) -> int: ...
+    @property
+    def options(self) -> str: ...
 
 
 class ParentJob(NamedTuple):
@@ -67,6 +70,7 @@ class ParentJob(NamedTuple):
     data: bytes
     attempts: int
     children: bytes
+    options: str = ""
 
 
 class Reply(NamedTuple):
@@ -105,11 +109,15 @@ def encode_load(kind: int, slot: int, spec: Mapping[str, Any], attachment: bytes
 
 def encode_batch(slot: int, number: int, jobs: Sequence[BatchJob]) -> bytes:
     """BATCH: all sizes, all attempts, all ids, all payloads, so that both sides pack and unpack in bulk. Then what a
-    single job is told of its children."""
+    single job is told of its children. Behind its id stands which job it follows."""
     count = len(jobs)
     first = jobs[0] if count == 1 else None
     children = first.children if isinstance(first, ParentJob) else b""
-    ids = "\n".join([job.id for job in jobs]).encode()
+    names = [job.id for job in jobs]
+    if any(job.options for job in jobs):
+        origins = [origin_of(job.options) for job in jobs]
+        names = [" ".join((name, *origin)) if origin else name for name, origin in zip(names, origins, strict=True)]
+    ids = "\n".join(names).encode()
     payloads = [job.data for job in jobs]
     words = struct.pack(
         f"<{2 + 2 * count + 1}I",

@@ -3,6 +3,7 @@
 names.py       tenants, types and jobtypes, sysids and job ids: the one grammar of each
 glob.py        patterns of names
 new_job.py     a job that a job makes
+origin.py      which job another one follows
 unavailable.py what may do better later
 states.py      why a job stopped, and the states that it can be in
 clock.py       the wall clock and a monotonic one; tests bring their own

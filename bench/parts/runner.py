@@ -45,6 +45,7 @@ class Job(NamedTuple):
     id: str
     data: bytes
     attempts: int = 1
+    options: str = ""
 
 
 def jobs(count: int) -> list[Job]:

@@ -72,6 +72,7 @@ def show_job(job: Job, *, as_json: bool) -> None:
         "handler": f"version {job.handler_version}" if job.handler_version else None,
         "isolation": job.isolation or None,
         "parent": job.parent or None,
+        "follows": f"{job.follows.id}, {job.follows.type}, {paint(job.follows.code)}" if job.follows else None,
         "children": f"{job.children}, {job.pending_children} not ended" if job.children else None,
         "repeat": inert(job.repeat.encode()) or None,
         "unique": inert(job.unique.encode()) or None,

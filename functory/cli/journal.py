@@ -112,7 +112,8 @@ def _as_json(record: Record) -> str:
         payload = {"payload": record.payload.decode()}
     except UnicodeDecodeError:
         payload = {"payload_base64": b64encode(record.payload).decode()}
-    return json.dumps({"id": record.id, "jobtype": record.jobtype, **payload, **dict(record.attributes)})
+    note = {"note": record.note} if record.note else {}
+    return json.dumps({"id": record.id, "jobtype": record.jobtype, **payload, **note, **dict(record.attributes)})
 
 
 def _findings(report: SegmentReport) -> Iterator[dict[str, object]]:

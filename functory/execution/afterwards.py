@@ -3,8 +3,8 @@ is kept. Pure.
 
 `then` names the type that gets the result of jobs that ended ok as its payload, `on_failure` the one that gets that of
 jobs that failed or were abandoned: a chain without code. A run that is ok and made children passes nothing on: it runs
-again when they have ended. Each link is counted in the options of the new job; a chain of more than MOST_LINKS is
-refused (wishes.py), so that types which name each other do not go on for ever.
+again when they have ended. The new job is told which job it follows. Each link is counted in its options; a chain of
+more than MOST_LINKS is refused (wishes.py), so that types which name each other do not go on for ever.
 
 `keep` says which ended jobs are kept: all, only those that failed or were abandoned, or none. The others are counted
 and removed at once.
@@ -16,7 +16,9 @@ from urllib.parse import parse_qsl
 
 from handlers.model import KEEP_ALL, KEEP_FAILED, Handler
 from store.base import Archive, Code, Discard, Finish, Job, Rearm, Release
+from vocabulary.names import type_of
 from vocabulary.new_job import NewJob
+from vocabulary.origin import Origin
 
 MOST_LINKS: Final = 100
 _MARK: Final = '"chain":'
@@ -49,7 +51,8 @@ def passed_on(afterwards: Afterwards, job: Job, release: Release, new_jobs: tupl
         target = afterwards.then
     if not target:
         return new_jobs
-    return (*new_jobs, NewJob(target, release.outcome.result or b"", links=links_of(job) + 1))
+    origin = Origin(job.id, type_of(job.jobtype), code)
+    return (*new_jobs, NewJob(target, release.outcome.result or b"", links=links_of(job) + 1, follows=origin))
 
 
 def kept(afterwards: Afterwards, job: Job, release: Release, new_jobs: tuple[NewJob, ...]) -> Release:

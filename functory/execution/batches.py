@@ -96,7 +96,7 @@ class Batches:
             return jobs
         (job,) = jobs
         children = await read_children(self._store, job, self._clock.now_ms())
-        return [ParentJob(job.id, job.data, job.attempts, children)]
+        return [ParentJob(job.id, job.data, job.attempts, children, job.options)]
 
     def _give_up(self, jobs: Sequence[Job], afterwards: Afterwards) -> None:
         """Jobs whose attempts were used up by daemons that vanished."""

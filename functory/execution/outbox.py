@@ -232,8 +232,8 @@ class Outbox:
         return batch
 
     async def _write(self, wishes: Sequence[Wish]) -> None:
-        for jobtype, options, lines in journal_pieces(wishes):
-            await self._until_it_works(partial(self._intake.write, jobtype, lines, options))
+        for piece in journal_pieces(wishes):
+            await self._until_it_works(partial(self._intake.write, *piece))
 
     async def _refused(self, job: Job, release: Release, error: Exception) -> Admitted:
         """What stands in place of an ending that the journal or the store refused. What follows from it is written."""

@@ -35,6 +35,7 @@ class _Trial(NamedTuple):
     id: str
     data: bytes
     attempts: int = 1
+    options: str = ""
 
 
 class TrialRuns:

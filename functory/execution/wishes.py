@@ -48,6 +48,8 @@ class Wish(NamedTuple):
     parent: str = ""
     keeps: frozenset[str] = frozenset()
     """What a live job with the same unique name keeps."""
+    note: str = ""
+    """About the job whose result it gets. It is beside the options, which many wishes share."""
 
 
 def wishes_of(job: Job, wanted: Sequence[WantedJob], now_ms: int) -> list[Wish]:
@@ -81,7 +83,7 @@ def go_into_the_store(job: Job, wishes: Sequence[Wish]) -> bool:
 def creations_of(wishes: Sequence[Wish], ids: Sequence[str], now_ms: int) -> list[Creation]:
     return [
         Creation(
-            new_job(job_id, wish.jobtype, wish.payload, wish.options, now_ms)._replace(
+            new_job(job_id, wish.jobtype, wish.payload, wish.options, now_ms, wish.note)._replace(
                 unique=wish.unique, parent=wish.parent
             ),
             wish.keeps,
@@ -90,21 +92,32 @@ def creations_of(wishes: Sequence[Wish], ids: Sequence[str], now_ms: int) -> lis
     ]
 
 
-def journal_pieces(wishes: Sequence[Wish]) -> Iterator[tuple[str, JobOptions, list[bytes]]]:
+class JournalPiece(NamedTuple):
+    """Lines of one write. notes: one for each, or none."""
+
+    jobtype: str
+    lines: list[bytes]
+    options: JobOptions
+    notes: list[str]
+
+
+def journal_pieces(wishes: Sequence[Wish]) -> Iterator[JournalPiece]:
     """Lines that share a type and options, in pieces that fit one write."""
-    groups: defaultdict[tuple[str, JobOptions], list[bytes]] = defaultdict(list)
+    groups: defaultdict[tuple[str, JobOptions, bool], list[Wish]] = defaultdict(list)
     for wish in wishes:
-        groups[wish.jobtype, wish.options].append(wish.payload)
-    for (jobtype, options), payloads in groups.items():
-        piece: list[bytes] = []
+        groups[wish.jobtype, wish.options, bool(wish.note)].append(wish)
+    for (jobtype, options, has_notes), alike in groups.items():
+        piece = JournalPiece(jobtype, [], options, [])
         size_bytes = 0
-        for payload in payloads:
-            if piece and (len(piece) == _PIECE_LINES or size_bytes + len(payload) > _PIECE_BYTES):
-                yield jobtype, options, piece
-                piece, size_bytes = [], 0
-            piece.append(payload)
-            size_bytes += len(payload)
-        yield jobtype, options, piece
+        for wish in alike:
+            if piece.lines and (len(piece.lines) == _PIECE_LINES or size_bytes + len(wish.payload) > _PIECE_BYTES):
+                yield piece
+                piece, size_bytes = JournalPiece(jobtype, [], options, []), 0
+            piece.lines.append(wish.payload)
+            size_bytes += len(wish.payload)
+            if has_notes:
+                piece.notes.append(wish.note)
+        yield piece
 
 
 def _read(job: Job, jobtype: str, wanted: WantedJob, now_ms: int) -> Wish:
@@ -135,7 +148,8 @@ def _read(job: Job, jobtype: str, wanted: WantedJob, now_ms: int) -> Wish:
     probe = PROBE._replace(dt_ms=options.dt_ms or 0, domain=options.domain, key=options.key)
     _check(check_new_job, probe._replace(unique=unique, parent=parent))
     keeps = frozenset({"repeat"} if "priority" in said else {"repeat", "priority"})
-    return Wish(jobtype, wanted.payload, options, unique, parent, keeps if unique else frozenset())
+    note = wanted.follows.note if wanted.follows else ""
+    return Wish(jobtype, wanted.payload, options, unique, parent, keeps if unique else frozenset(), note)
 
 
 def _check(check: Callable[[_T], None], what: _T) -> None:

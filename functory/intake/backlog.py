@@ -15,7 +15,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol
 
-from functory.intake.job_options import PLAIN, JobOptions, new_job, to_attributes
+from functory.intake.job_options import PLAIN, JobOptions, new_jobs, to_attributes
 from functory.intake.weights import Weight, weigh
 from functory.loops.shared import Shared
 from journal import Record
@@ -120,13 +120,15 @@ class Backlog:
     def use(self, straight: StraightIntake) -> None:
         self._straight = straight
 
-    async def write(self, jobtype: str, lines: list[bytes], options: JobOptions = PLAIN) -> list[str]:
+    async def write(
+        self, jobtype: str, lines: list[bytes], options: JobOptions = PLAIN, notes: Sequence[str] = ()
+    ) -> list[str]:
         """Write lines into the journal. Raises what `Journal.write` raises; then the lines were not taken.
 
         What follows from them being durable happens whether or not the caller still waits.
         """
         is_straight = self._goes_straight(jobtype, lines, options)
-        ids, done = self._journal.begin_write(jobtype, lines, to_attributes(options))
+        ids, done = self._journal.begin_write(jobtype, lines, to_attributes(options), notes)
         tenant = tenant_of(jobtype)
         self._on_their_way[tenant] += len(ids)
         self._add_bytes(tenant, sum(map(len, lines)))
@@ -135,7 +137,8 @@ class Backlog:
             self._ahead.update(dict.fromkeys(ids, False))
             self._total += len(ids)
         told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        done.add_done_callback(partial(self._settled, ids, jobtype, lines, options, told, is_straight=is_straight))
+        settled = partial(self._settled, ids, jobtype, lines, options, notes, told, is_straight=is_straight)
+        done.add_done_callback(settled)
         await told  # and not `done`: a caller that is cancelled cancels what it waits for
         return ids
 
@@ -145,6 +148,7 @@ class Backlog:
         jobtype: str,
         lines: list[bytes],
         options: JobOptions,
+        notes: Sequence[str],
         told: "asyncio.Future[None]",
         done: "asyncio.Future[None]",
         *,
@@ -164,7 +168,7 @@ class Backlog:
                 self._add_bytes(tenant, -sum(map(len, lines)))
             return
         if is_straight and self._straight is not None:
-            self._straight.take(self._jobs(ids, jobtype, lines, options))
+            self._straight.take(new_jobs(ids, jobtype, lines, options, self._clock.now_ms(), notes))
             if self._waiting.get(tenant, 0) > 0:  # somebody follows these
                 self._hurry()
             return
@@ -172,7 +176,7 @@ class Backlog:
             self._straight.give_way(jobtype)
         self._total += count
         if ids[0] > self._reached and self._may_pass(tenant, count, options):
-            self._board(tenant, self._jobs(ids, jobtype, lines, options))
+            self._board(tenant, new_jobs(ids, jobtype, lines, options, self._clock.now_ms(), notes))
         else:
             is_large = sum(map(len, lines)) > _LARGE_BYTES
             self._wait_in_line(tenant, count, is_urgent=is_large or self._may_run(jobtype))
@@ -182,10 +186,6 @@ class Backlog:
         self._boarding_of[tenant] += len(jobs)
         self._ahead.update(dict.fromkeys([job.id for job in jobs], False))
         self._news.set()
-
-    def _jobs(self, ids: list[str], jobtype: str, lines: list[bytes], options: JobOptions) -> list[NewJob]:
-        now_ms = self._clock.now_ms()
-        return [new_job(job_id, jobtype, line, options, now_ms) for job_id, line in zip(ids, lines, strict=True)]
 
     def _goes_straight(self, jobtype: str, lines: list[bytes], options: JobOptions) -> bool:
         return (

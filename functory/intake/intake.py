@@ -39,8 +39,11 @@ class Intake:
             loops.create_task(self._reader.run(), name="journal reader")
             loops.create_task(self._backlog.run(), name="backlog")
 
-    async def write(self, jobtype: str, lines: list[bytes], options: JobOptions = PLAIN) -> list[str]:
-        return await self._backlog.write(jobtype, lines, options)
+    async def write(
+        self, jobtype: str, lines: list[bytes], options: JobOptions = PLAIN, notes: Sequence[str] = ()
+    ) -> list[str]:
+        """notes: about the jobs that they follow, one for each line or none (vocabulary/origin.py)."""
+        return await self._backlog.write(jobtype, lines, options, notes)
 
     async def flush(self, tenant: str = "") -> None:
         await self._reader.flush(tenant)

@@ -4,9 +4,13 @@ The only codec: submit writes with it, the journal reader reads with it. Only wh
 so most batches have no attribute. Unknown names are ignored: a newer daemon may have written them. `unique` and
 `parent` have no attribute, because such jobs never pass through the journal. Nor do jobs whose options are too long
 for the header of a batch (`fit_journal`): they go to the store at once, too.
+
+Which job a job follows is no attribute: it differs from line to line, and a batch for each line would cost a flood of
+results that are passed on several times as much. It is the note of the line, and joins the options when that becomes a
+job.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby, repeat
 from typing import Final, NamedTuple
@@ -14,6 +18,7 @@ from typing import Final, NamedTuple
 from journal import Record, do_attributes_fit, parse_id
 from store.base import NewJob
 from vocabulary.columns import fields, make_all
+from vocabulary.origin import with_origin
 
 DEFAULT_PRIORITY: Final = 500
 
@@ -97,29 +102,41 @@ def to_new_jobs(records: Iterable[Record], now_ms: int) -> list[NewJob]:
     """The jobs of journal lines. Attributes are decoded once for each batch, whose lines share one mapping."""
     jobs: list[NewJob] = []
     for attributes, lines in groupby(records, _ATTRIBUTES):
-        ids, jobtypes, payloads, _ = zip(*lines, strict=True)
+        ids, jobtypes, payloads, _, notes = zip(*lines, strict=True)
         options = from_attributes(attributes)
-        dt_ms, *others, key = options
+        dt_ms, priority, domain, text, *others, key = options
         stamps = [job_id[:_STAMP_CHARS] for job_id in ids]
         times_ms = {stamp: _time_of(stamp) for stamp in set(stamps)}
         created = [times_ms[stamp] for stamp in stamps]
         anchored = _is_anchored(options)
         dues_ms = {create_ms: _due_ms(create_ms, dt_ms, now_ms, anchored) for create_ms in times_ms.values()}
         due = [dues_ms[create_ms] for create_ms in created]
+        texts = [with_origin(text, note) if note else text for note in notes] if any(notes) else repeat(text)
         shared = map(repeat, (*others, "", "", key))  # neither unique nor parent
-        jobs += make_all(NewJob, ids, jobtypes, payloads, due, created, *shared)
+        columns = (repeat(priority), repeat(domain), texts, *shared)
+        jobs += make_all(NewJob, ids, jobtypes, payloads, due, created, *columns)
     return jobs
 
 
 def to_new_job(record: Record, now_ms: int) -> NewJob:
-    return new_job(record.id, record.jobtype, record.payload, from_attributes(record.attributes), now_ms)
+    return new_job(record.id, record.jobtype, record.payload, from_attributes(record.attributes), now_ms, record.note)
 
 
-def new_job(job_id: str, jobtype: str, data: bytes, options: JobOptions, now_ms: int) -> NewJob:
-    """A job as the store takes it. It was created at the time in its id."""
+def new_job(job_id: str, jobtype: str, data: bytes, options: JobOptions, now_ms: int, note: str = "") -> NewJob:
+    """A job as the store takes it. It was created at the time in its id. note: about the job that it follows."""
+    if note:
+        options = options._replace(options=with_origin(options.options, note))
     create_ms = _time_of(job_id[:_STAMP_CHARS])
     due_ms = _due_ms(create_ms, options.dt_ms, now_ms, _is_anchored(options))
     return NewJob(job_id, jobtype, data, due_ms, create_ms, *options[1:7], "", "", options.key)
+
+
+def new_jobs(
+    ids: Sequence[str], jobtype: str, lines: Sequence[bytes], options: JobOptions, now_ms: int, notes: Sequence[str]
+) -> list[NewJob]:
+    """Jobs of one write; notes: one for each, or none."""
+    each = zip(ids, lines, notes or [""] * len(ids), strict=True)
+    return [new_job(job_id, jobtype, line, options, now_ms, note) for job_id, line, note in each]
 
 
 def _is_anchored(options: JobOptions) -> bool:

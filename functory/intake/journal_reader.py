@@ -323,6 +323,7 @@ class JournalReader:
             "jobtype": record.jobtype,
             "reason": reason,
             "attributes": dict(record.attributes),
+            "note": record.note,
             "payload_base64": base64.b64encode(record.payload).decode(),
         }
         try:

@@ -36,6 +36,7 @@ from journal.errors import JournalLocked
 from store.errors import Conflict
 from store.url import open_store
 from vocabulary.names import WORKER, type_of
+from vocabulary.origin import origin_of
 
 _MOST_PROCESSES: Final = 1000
 
@@ -140,6 +141,7 @@ def _beside(url: str) -> Path:
 def _given(one: Relative, now_ms: int) -> Given:
     taken = one.taken
     job = taken.job
+    origin = origin_of(job.options)
     return Given(
         job.id,
         job.token,
@@ -150,4 +152,5 @@ def _given(one: Relative, now_ms: int) -> Given:
         None if taken.timeout_ms is None else taken.timeout_ms / 1000,
         is_renewable=job.retry_after_ms is None,
         children=json.loads(one.children) if one.children else [],
+        follows=None if origin is None else origin._asdict(),
     )

@@ -97,6 +97,12 @@ class Job:
         return self.given.children
 
     @property
+    def follows(self) -> Mapping[str, str] | None:
+        """The job whose result is the payload of this one, by `then` or `on_failure`: its id, type and code, as in
+        `ctx.follows`. None if there is none."""
+        return self.given.follows
+
+    @property
     def delivery(self) -> Delivery:
         return Delivery(self.given.id, self.given.token)
 

@@ -18,6 +18,7 @@ class Given(NamedTuple):
     timeout_s: float | None
     is_renewable: bool
     children: Sequence[Mapping[str, Any]] = ()
+    follows: Mapping[str, str] | None = None
 
 
 class Batch(NamedTuple):

@@ -82,6 +82,7 @@ def _given(job: TakenJob) -> Given:
         job.timeout_s,
         is_renewable=job.is_renewable,
         children=[msgspec.structs.asdict(child) for child in job.children],
+        follows=None if job.follows is None else msgspec.structs.asdict(job.follows),
     )
 
 

@@ -47,6 +47,11 @@ class ThreadJob:
         return self._job.children
 
     @property
+    def follows(self) -> Mapping[str, str] | None:
+        """As `Job.follows`."""
+        return self._job.follows
+
+    @property
     def is_lost(self) -> bool:
         """Whether the lease is gone, or the job was given back: somebody else may work on it by now. Nothing stops the
         function: it should return."""

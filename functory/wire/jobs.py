@@ -113,6 +113,15 @@ class AttemptRow(Answer):
     daemon: str
 
 
+class FollowedJob(Answer):
+    """The job whose result was passed on to another one, by `then` or `on_failure` of its handler; `code` says how it
+    ended. It may be gone by now."""
+
+    id: str
+    type: str
+    code: str
+
+
 class Job(Answer):
     """A job as its tenant sees it. The fields from code to log are those of the last run that ended; while the job is
     tried again, result is the end of what that run returned or of its error. history has the last ten runs that ended
@@ -148,6 +157,7 @@ class Job(Answer):
     retry_after_s: float | None = None
     unique: str = ""
     parent: str = ""
+    follows: FollowedJob | None = None
     options: Any = None
     seq: int | None = None
     children: int = 0

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 
 from functory.wire.base import MAX_DELAY_S, Answer, DelaySeconds, Encoding, JobId, Request, TypeName, whole
-from functory.wire.jobs import TypePattern
+from functory.wire.jobs import FollowedJob, TypePattern
 from vocabulary.names import TYPE
 
 Token = Annotated[int, Meta(ge=0, le=1 << 53)]
@@ -141,6 +141,7 @@ class TakenJob(Answer):
     created_ms: int
     due_ms: int
     parent: str = ""
+    follows: FollowedJob | None = None
     options: Any = None
     children: list[TakenChild] = field(default_factory=list)
 

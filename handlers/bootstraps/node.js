@@ -314,6 +314,7 @@ class Context {
     this.toldAt = 0;
   }
   get type() { return this.slot.type; }
+  get follows() { return this.slot.origins.get(this.id) ?? null; } // the job whose result it gets
   get children() { return this.slot.children; } // of a job that runs again after they have ended
   get secrets() { return this.slot.secrets; }
   get timeoutS() { return this.slot.limits.timeout_s; }
@@ -757,6 +758,18 @@ function dropClosedConnections() {
   }
 }
 
+// What stands behind ids, taken out of the list: the jobs that these follow.
+function takeOrigins(names) {
+  const origins = new Map();
+  names.forEach((name, index) => {
+    if (!name.includes(' ')) return;
+    const [own, id, type, code] = name.split(' ');
+    names[index] = own;
+    origins.set(own, { id, type, code });
+  });
+  return origins;
+}
+
 async function runBatch(slot, body) {
   const number = body.readUInt32LE(0), count = body.readUInt32LE(4);
   batchNumber = number;
@@ -765,6 +778,7 @@ async function runBatch(slot, body) {
   const ids = body.toString('latin1', idsAt + 4, at).split('\n');
   const family = count === 1 ? body.toString('utf8', at + body.readUInt32LE(8)) : ''; // a single job is told of its children
   slot.children = family ? JSON.parse(family) : [];
+  slot.origins = takeOrigins(ids);
   dropClosedConnections();
   if (slot.beforeEach) {
     if (!(await runHook(slot.beforeEach, FAILED, number))) return void log.take();

@@ -42,6 +42,8 @@ final class FunctoryContext
         private readonly Closure $tell,
         /** Its children, if it runs again after they have ended. */
         public readonly array $children = [],
+        /** The job whose result it gets: id, type, code. */
+        public readonly ?array $follows = null,
     ) {
     }
 
@@ -579,7 +581,9 @@ final class Functory
             $this->reply(self::BEGUN, 0, $number);
         }
         foreach ($sizes as $index => $size) {
-            $ctx = new FunctoryContext($ids[$index], $slot['type'], $attempts[$index], substr($body, $at, $size), $slot['limits'], $tell, $children);
+            [$id, $origin] = explode(' ', $ids[$index], 2) + [1 => null];
+            $follows = $origin === null ? null : array_combine(['id', 'type', 'code'], explode(' ', $origin));
+            $ctx = new FunctoryContext($id, $slot['type'], $attempts[$index], substr($body, $at, $size), $slot['limits'], $tell, $children, $follows);
             $ctx->secrets = $slot['secrets'];
             $at += $size;
             $this->job($slot, $index, $ctx);

@@ -126,6 +126,11 @@ class Context:
         """Its children, if it runs again after they have ended: id, type, code, exitcode, result, result_bytes."""
         return self.slot.children
 
+    @property
+    def follows(self) -> dict[str, str] | None:
+        """The job whose result it gets, by `then` or `on_failure`: id, type, code. None if there is none."""
+        return self.slot.origins.get(self.id)
+
     def enqueue(
         self,
         type: str,  # noqa: A002  the tenant writes ctx.enqueue(type=…)
@@ -475,6 +480,7 @@ class Slot:
         self.secrets: dict[str, str] = {}
         self.tell: Callable[[Context, object], None] = ignore  # what a job says of its progress
         self.children: list[dict[str, Any]] = []  # of the running job
+        self.origins: dict[str, dict[str, str]] = {}  # of those of the batch that follow another job
         self.numbers_are_statuses = numbers_are_statuses  # what `return 201` means; a pair has its status either way
 
 
@@ -1036,6 +1042,7 @@ def run_batch(channel: Channel, log: Log, slot: Slot, body: bytes) -> None:
     at = 8 + 8 * count
     ids_end = at + 4 + int.from_bytes(body[at : at + 4], "little")
     ids = body[at + 4 : ids_end].decode().split("\n")
+    slot.origins = take_origins(ids) if b" " in body[at + 4 : ids_end] else {}
     family = body[ids_end + sizes[0] :] if count == 1 else b""  # of a single job: what it is told of its children
     slot.children = json.loads(family) if family else []
     if slot.before_each is not None:
@@ -1048,6 +1055,16 @@ def run_batch(channel: Channel, log: Log, slot: Slot, body: bytes) -> None:
     if slot.after_each is None or run_hook(channel, log, slot.after_each, ENDED, number):
         log.reset()  # what afterEach printed: the jobs of its batch have stopped
         channel.reply(ENDED, index=number)
+
+
+def take_origins(names: list[str]) -> dict[str, dict[str, str]]:
+    """What stands behind ids, taken out of the list: the jobs that these follow."""
+    origins = {}
+    for index, name in enumerate(names):
+        if " " in name:
+            names[index], *origin = name.split(" ")
+            origins[names[index]] = dict(zip(("id", "type", "code"), origin, strict=True))
+    return origins
 
 
 def run_hook(channel: Channel, log: Log, hook: Callable[[], object], kind: int, number: int) -> bool:

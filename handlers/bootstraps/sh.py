@@ -52,11 +52,12 @@ MOST_LATE = 64  # pipes of earlier jobs that are kept open for the processes tha
 DRIVER = """
 trap 'trap - TERM; kill -TERM $$' TERM
 functory_e=+e
-while IFS=' ' read -r functory_order functory_file functory_output JOB_ID JOB_ATTEMPT JOB_CHILDREN <&8; do
+while IFS=' ' read -r functory_order functory_file functory_output JOB_ID JOB_ATTEMPT JOB_CHILDREN JOB_FOLLOWS \
+    JOB_FOLLOWS_TYPE JOB_FOLLOWS_CODE <&8; do
     case $functory_order in
     job)
-        { ( exec 8<&- 9>&- 2>&1 >"$functory_output" 2>&1; export JOB_ID JOB_ATTEMPT JOB_CHILDREN; set "$functory_e"
-            . "$functory_file" )
+        { ( exec 8<&- 9>&- 2>&1 >"$functory_output" 2>&1; export JOB_ID JOB_ATTEMPT JOB_CHILDREN
+            export JOB_FOLLOWS JOB_FOLLOWS_TYPE JOB_FOLLOWS_CODE; set "$functory_e"; . "$functory_file" )
           functory_status=$?
         } 2>/dev/null ;;
     hook)
@@ -185,7 +186,8 @@ class Sh:
             if not self.pid:  # before the job's pipe is open: `before` runs now, and lets go of it
                 self.restart()
             self.pipe.open()
-            status = self.order("job", path, f" {self.pipe.path} {ctx.id} {ctx.attempt} {children}", self.pipe.fd)
+            said = " ".join((self.pipe.path, ctx.id, str(ctx.attempt), children, *(ctx.follows or {}).values()))
+            status = self.order("job", path, f" {said}", self.pipe.fd)
         except python.TimedOut:
             raise python.Leave(python.TIMED_OUT, python.timed_out(ctx.slot.limits)) from None
         self.log.settle(final=True)

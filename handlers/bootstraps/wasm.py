@@ -91,6 +91,9 @@ class Wasm:
         env = {**os.environ, "JOB_ID": ctx.id, "JOB_ATTEMPT": str(ctx.attempt)}
         if ctx.children:
             env["JOB_CHILDREN"] = python.as_table(ctx.children)
+        if ctx.follows is not None:
+            names = ("JOB_FOLLOWS", "JOB_FOLLOWS_TYPE", "JOB_FOLLOWS_CODE")
+            env.update(zip(names, ctx.follows.values(), strict=True))
         try:
             status = self.execute(module, ctx.payload_bytes, env, ctx.slot.limits["memory_mb"] - OWN_MEMORY_MB)
         except (wasmtime.Trap, wasmtime.WasmtimeError) as err:

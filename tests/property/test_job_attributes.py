@@ -8,6 +8,7 @@ from functory.intake.job_options import (
     JobOptions,
     from_attributes,
     new_job,
+    new_jobs,
     to_attributes,
     to_new_job,
     to_new_jobs,
@@ -16,6 +17,7 @@ from journal import JournalOptions, Record
 from journal.format import decode_frame, decode_records
 from journal.ids import IdSource
 from journal.writes import frame_batches, lay_out, make_write, to_payloads
+from vocabulary.origin import with_origin
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=60)
 TIMES = st.integers(0, 253_402_300_799_999)
@@ -32,22 +34,23 @@ OPTIONS = st.builds(
 )
 
 
-@given(OPTIONS, st.lists(st.binary(max_size=30), min_size=1, max_size=5), TIMES)
-def test_options_survive_the_journals_format(options: JobOptions, payloads: list[bytes], now_ms: int) -> None:
+@given(OPTIONS, st.lists(st.binary(max_size=30), min_size=1, max_size=5), TIMES, st.booleans())
+def test_options_survive_the_journals_format(
+    options: JobOptions, payloads: list[bytes], now_ms: int, has_notes: bool
+) -> None:
     limits = JournalOptions()
     ids = IdSource("a7").take(len(payloads), 1_800_000_000_123)
-    write = make_write(ids, "acme-thumb", to_payloads(payloads, limits), to_attributes(options), 1, limits)
+    notes = [f"j{number} a ok" for number in range(len(payloads))] if has_notes else []
+    write = make_write(ids, "acme-thumb", to_payloads(payloads, limits), to_attributes(options), 1, limits, notes)
     frame = decode_frame(frame_batches(lay_out([write]), 0, 7), 0, 0, 7)
     assert not isinstance(frame, int)
     assert frame is not None
     records = decode_records(frame)
     jobs = to_new_jobs(records, now_ms)
     assert jobs == [to_new_job(record, now_ms) for record in records]
-    expected = [
-        new_job(job_id, "acme-thumb", payload, options, now_ms)
-        for job_id, payload in zip(ids.texts(), payloads, strict=True)
-    ]
-    assert jobs == expected
+    assert jobs == new_jobs(ids.texts(), "acme-thumb", payloads, options, now_ms, notes)
+    texts = [with_origin(options.options, note) for note in notes] or [options.options] * len(payloads)
+    assert [(job.data, job.options) for job in jobs] == list(zip(payloads, texts, strict=True))
     assert {job.create_ms for job in jobs} == {1_800_000_000_123}
     due_ms = min(1_800_000_000_123, now_ms) if options.dt_ms is None else options.dt_ms
     if now_ms - 60_000 > 1_800_000_000_123 and (options.dt_ms is None or not options.repeat):  # they are read late

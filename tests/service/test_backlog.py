@@ -14,6 +14,7 @@ from tests.support.intake import FLOOD, Straight, an_intake, stop
 from tests.support.service import until
 from vocabulary.clock import SystemClock
 from vocabulary.names import tenant_of
+from vocabulary.origin import Origin, origin_of
 
 
 async def test_lines_that_come_one_by_one_gather_until_somebody_waits_for_them(
@@ -81,6 +82,30 @@ async def test_a_quiet_tenant_does_not_wait_for_a_flood(tmp_path: Path) -> None:
         assert intake.added == [quiet]
         await intake.read_all()
         assert intake.added == [quiet, *flood], "each once: the reader left out what had gone past"
+
+
+async def test_what_a_line_follows_comes_along_on_both_ways(tmp_path: Path) -> None:
+    """And is no part of the payload, whose bytes are counted until the store has them."""
+    async with an_intake(tmp_path) as intake:
+        options = JobOptions(options='{"chain":1}')
+        ids = await intake.backlog.write("loud-x", FLOOD)
+        ids += await intake.backlog.write("loud-x", [b"late"], options, ["j1 a ok"])
+        ids += await intake.backlog.write("quiet-x", [b"me", b"too"], options, ["j2 a failed", "j3 b ok"])
+        assert intake.backlog.unstored("quiet").size_bytes == len(b"metoo")
+        await intake.reader.flush("quiet")
+        assert intake.added == ids[-2:], "they went past"
+        await intake.read_all()
+        assert [intake.backlog.unstored(tenant) for tenant in ("quiet", "loud")] == [(0, 0)] * 2
+        found = {}
+        for tenant, job_id in zip(("loud", "quiet", "quiet"), ids[-3:], strict=True):
+            record = await intake.store.get_job(tenant, job_id, now_ms=SystemClock().now_ms())
+            assert record is not None
+            found[record.job.data] = origin_of(record.job.options)
+        assert found == {
+            b"late": Origin("j1", "a", "ok"),
+            b"me": Origin("j2", "a", "failed"),
+            b"too": Origin("j3", "b", "ok"),
+        }
 
 
 async def test_nobody_passes_when_there_is_nothing_to_pass(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ class Job(NamedTuple):
     id: str
     data: bytes
     attempts: int = 1
+    options: str = ""
 
 
 def jobs(*payloads: bytes | str) -> list[Job]:
@@ -114,6 +115,7 @@ BODIES: dict[str, dict[str, str]] = {
         "enqueue_wrong": "ctx.enqueue('mail', priority=int(payload))",
         "enqueue_empty": "ctx.enqueue('mail', **{payload: '' if ctx.attempt else None})",
         "children": "return [[c['id'], c['code'], c['result']] for c in ctx.children]",
+        "follows": "return [ctx.id, ctx.follows]",
         "carry": "ctx.carry({'n': int(payload) + 1})",
         "carry_and_retry": "ctx.carry(payload + '!'); ctx.retry()",
         "carry_then_error": "ctx.carry('lost'); raise RuntimeError",
@@ -146,6 +148,7 @@ ctx.enqueue('mail', 'x' * (1 << 20))""",
         "enqueue_wrong": "(payload, ctx) => ctx.enqueue('mail', '', {priority: Number(payload)})",
         "enqueue_empty": "(payload, ctx) => ctx.enqueue('mail', '', {[payload]: ctx.attempt ? '' : null})",
         "children": "(payload, ctx) => ctx.children.map((c) => [c.id, c.code, c.result])",
+        "follows": "(payload, ctx) => [ctx.id, ctx.follows]",
         "carry": "(payload, ctx) => ctx.carry({n: Number(payload) + 1})",
         "carry_and_retry": "(payload, ctx) => { ctx.carry(payload + '!'); ctx.retry() }",
         "carry_then_error": "(payload, ctx) => { ctx.carry('lost'); throw new Error('no') }",
@@ -172,6 +175,10 @@ ctx.enqueue('mail', 'x' * (1 << 20))""",
         "log": "echo hello; echo world >&2",
         "new_jobs": "echo 'J: mail|to bob'; echo '#J: mail|to eve'; echo 'J: nonsense'",
         "new_jobs_then_error": "echo 'J: mail|to bob'; exit 1",
+        "follows": """f=null
+row='{"id":"%s","type":"%s","code":"%s"}'
+[ -z "$JOB_FOLLOWS" ] || f=$(printf "$row" "$JOB_FOLLOWS" "$JOB_FOLLOWS_TYPE" "$JOB_FOLLOWS_CODE")
+printf 'S: 200 ["%s",%s]\\n' "$JOB_ID" "$f\"""",
         "carry": 'read -r n || :; echo "C: {\\"n\\":$((n + 1))}"',
         "carry_and_retry": 'read -r n || :; echo "#C: $n!"; exit 75',
         "carry_then_error": "echo 'C: lost'; exit 1",
@@ -200,6 +207,7 @@ ctx.enqueue('mail', 'x' * (1 << 20))""",
         "enqueue_wrong": "$ctx->enqueue('mail', priority: (int) $payload);",
         "enqueue_empty": "$ctx->enqueue('mail', ...[$payload => $ctx->attempt ? '' : null]);",
         "children": "return array_map(fn ($c) => [$c['id'], $c['code'], $c['result']], $ctx->children);",
+        "follows": "return [$ctx->id, $ctx->follows];",
         "carry": "$ctx->carry(['n' => (int) $payload + 1]);",
         "carry_and_retry": "$ctx->carry($payload . '!'); $ctx->retry();",
         "carry_then_error": "$ctx->carry('lost'); throw new Exception('no');",

@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from functory.execution.handler_document import decode_handler
 from functory.intake.job_options import PLAIN, JobOptions, to_attributes, to_new_jobs
@@ -33,8 +33,10 @@ class LineIntake:
         self.flushes = 0
         self.gate: asyncio.Event | None = None
 
-    async def write(self, jobtype: str, lines: list[bytes], options: JobOptions = PLAIN) -> list[str]:
-        return await self._journal.write(jobtype, lines, to_attributes(options))
+    async def write(
+        self, jobtype: str, lines: list[bytes], options: JobOptions = PLAIN, notes: Sequence[str] = ()
+    ) -> list[str]:
+        return await self._journal.write(jobtype, lines, to_attributes(options), notes)
 
     async def flush(self, tenant: str = "") -> None:
         self.flushes += 1

@@ -6,11 +6,12 @@ from typing import Any, Final
 from functory.intake.job_options import DEFAULT_PRIORITY
 from functory.operations.jobs import Queued
 from functory.wire.base import to_wire
-from functory.wire.jobs import AttemptRow, Job, Page
+from functory.wire.jobs import AttemptRow, FollowedJob, Job, Page
 from functory.wire.scoreboard import Quantiles
 from journal import parse_id
 from store.base import Attempt, Histogram, JobPage, JobRecord, JobState
 from vocabulary.names import type_of
+from vocabulary.origin import origin_of
 
 NOT_KEPT: Final = "ended, not kept: how it ended is not known here"
 _LEASED: Final = frozenset({JobState.RUNNING, JobState.LAPSED})
@@ -38,6 +39,7 @@ def show_job(found: JobRecord | Queued, *, whole: bool = True) -> Job:
         retry_after_s=None if job.retry_after_ms is None else job.retry_after_ms / 1000,
         unique=job.unique,
         parent=job.parent,
+        follows=show_origin(job.options),
         options=show_options(job.options),
         seq=job.seq,
         children=found.children,
@@ -126,6 +128,11 @@ def show_quantiles(histogram: Histogram) -> Quantiles | None:
     cuts = [histogram.quantile(share) for share in (0.5, 0.95, 0.99)]
     p50, p95, p99 = (None if cut is None else cut / 1000 for cut in cuts)
     return None if p50 is None or p95 is None or p99 is None else Quantiles(p50, p95, p99)
+
+
+def show_origin(options: str) -> FollowedJob | None:
+    origin = origin_of(options)
+    return None if origin is None else FollowedJob(*origin)
 
 
 def show_options(text: str) -> Any:

@@ -10,7 +10,7 @@ import msgspec
 from functory.errors import FunctoryError, InvalidInput
 from functory.operations import workers as operations
 from functory.operations.worker_families import Relative, with_children
-from functory.web.api.rendering import show_options
+from functory.web.api.rendering import show_options, show_origin
 from functory.web.api.submission import payload_of
 from functory.web.http.body_room import most_bytes
 from functory.web.http.endpoint import Call
@@ -160,6 +160,7 @@ def _show(one: Relative, now_ms: int, encode: Callable[[bytes], tuple[str, Encod
         created_ms=job.create_ms,
         due_ms=job.due_ms,
         parent=job.parent,
+        follows=show_origin(job.options),
         options=show_options(job.options),
         children=_as_it_stands(one.children) if one.children else [],
     )

@@ -20,6 +20,7 @@ from functory.wire.progress_text import progress_text
 from functory.workers.values import OWNER
 from store.base import Attempt, JobPage, JobRecord, JobState
 from vocabulary.names import type_of
+from vocabulary.origin import origin_of
 from vocabulary.time_text import iso_time
 
 pages = Pages()
@@ -83,6 +84,7 @@ async def show_job(call: PageCall) -> Page:
         "is_silent": _has_run(found) and found.state not in _UNDER_WAY,
         "progress": None if progress is None else inert_text.line(progress_text(progress)),
         "attempts": _attempts(found),
+        "follows": origin_of(job.options),
         "children": [line_of(record) for record in children.records],
         "next_children": children.cursor,
         "is_first": not call.query("children"),
@@ -151,6 +153,7 @@ def _values(
         "log": None,
         "is_silent": False,
         "progress": None,
+        "follows": None,
         "children": [],
         "is_first": True,
         "why": None,

@@ -25,6 +25,8 @@ MUTANTS: list[Mutant] = [
         "the end of a consumer removes the next one of its name", '"ending": True, "window": found.get("window")', ""
     ),
     leaders("a leader ends the next consumer of a name", ", only_ending=True\n", "\n", tests=AGAIN),
+    wishes("what a job follows is forgotten", 'wanted.follows.note if wanted.follows else ""', '""'),
+    wishes("each follower has a write of its own", "wish.options, bool(wish.note)]", "wish.options, wish.note]"),
     wishes(
         "each try of an index makes its jobs",
         "    return wanted if job.seq is None or job.repeat or has_completed else ()",

@@ -116,6 +116,7 @@ MUTANTS: list[Mutant] = [
     afterwards("what a parent carries on is lost", " or _has_child(new_jobs):", ":"),
     afterwards("what failed is not kept", "afterwards.keep != KEEP_FAILED", "afterwards.keep"),
     afterwards("a chain has no end", "links=links_of(job) + 1", "links=1"),
+    afterwards("a follower is told of the wrong job", "Origin(job.id, ", "Origin(job.parent, "),
     afterwards("a run that made children passes its result on", " and not _has_child(new_jobs):", ":"),
     afterwards("what failed goes where what is ok goes", "afterwards.on_failure if code", "afterwards.then if code"),
     wishes("a sibling is a child", "        parent = job.parent\n", "        parent = job.id\n"),

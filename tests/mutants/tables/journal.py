@@ -196,8 +196,8 @@ MUTANTS: list[Mutant] = [
     ),
     form(
         "frames of an older file at the same place are read",
-        "crc32(body, crc32(data[at : match.start(8)], salt))",
-        "crc32(body, crc32(data[at : match.start(8)], 0))",
+        "crc32(body, crc32(data[at : match.start(9)], salt))",
+        "crc32(body, crc32(data[at : match.start(9)], 0))",
         tests=CRASH,
     ),
     form(

@@ -19,6 +19,7 @@ from functory.execution.wishes import wishes_of
 from handlers.model import Handler
 from store.base import Archive, Code, Discard, Finish, Job, Outcome, Rearm, Release, Retry, Unclaim
 from vocabulary.new_job import NewJob
+from vocabulary.origin import Origin
 
 JOB = Job("j1", "acme-a", b"", 0, "a1", 1, 1, 500, 0, 0)
 CHAIN = Afterwards("good", "bad")
@@ -43,7 +44,9 @@ def ended(code: Code) -> Archive:
 def test_who_gets_the_result(release: Release, target: str) -> None:
     made = (NewJob("x", b""),)
     got = passed_on(CHAIN, JOB, release, made)
-    assert got == ((*made, NewJob(target, b"r", links=1)) if target else made)
+    code = "" if isinstance(release, Unclaim) else release.outcome.code
+    follower = NewJob(target, b"r", links=1, follows=Origin("j1", "a", code))
+    assert got == ((*made, follower) if target else made)
     assert passed_on(NOTHING_MORE, JOB, release, made) == made
     assert passed_on(Afterwards(), JOB, release, made) == made
 

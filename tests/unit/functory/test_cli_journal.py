@@ -23,7 +23,7 @@ def directory(tmp_path: Path) -> Path:
         async with Journal(tmp_path, "a7", JournalOptions(segment_bytes=1500)) as journal:
             await journal.write("acme-resize", ["one", "two\x1b[31m"], {"priority": "1000"})
             await journal.write("acme-mail", [b"\xff\x00"])
-            await journal.write("acme-mail", ["x" * 600])
+            await journal.write("acme-mail", ["x" * 600], notes=["j1 a ok"])
             reservation = await journal.read_reserve(1, 60)
             assert reservation
             await journal.read(reservation)
@@ -58,9 +58,11 @@ def test_cat_filters(directory: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_cat_speaks_json(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, lines = run(capsys, "journal", "cat", "--json", directory)
-    first, _, third, _ = map(json.loads, lines)
+    first, _, third, last = map(json.loads, lines)
     assert (first["payload"], first["priority"]) == ("one", "1000")
     assert third["payload_base64"] == "/wA="
+    assert (last["payload"], last["note"]) == ("x" * 600, "j1 a ok")
+    assert "note" not in first
 
 
 def test_stats_is_a_table_of_segments(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:

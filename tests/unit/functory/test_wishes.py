@@ -3,10 +3,19 @@
 import pytest
 
 from functory.errors import InvalidInput
-from functory.execution.wishes import Wish, asked_for, creations_of, go_into_the_store, journal_pieces, wishes_of
+from functory.execution.wishes import (
+    JournalPiece,
+    Wish,
+    asked_for,
+    creations_of,
+    go_into_the_store,
+    journal_pieces,
+    wishes_of,
+)
 from functory.intake.job_options import PLAIN, JobOptions
 from store.base import Archive, Code, Discard, Finish, Job, Outcome, Release, Retry
 from vocabulary.new_job import NewJob
+from vocabulary.origin import Origin, origin_of
 
 NOW_MS = 1_800_000_000_000
 JOB = Job("j1", "acme-album", b"", NOW_MS, "a1", 1, 1, 500, NOW_MS, NOW_MS, parent="p1")
@@ -70,7 +79,22 @@ def test_the_journal_takes_what_has_neither_name_nor_parent() -> None:
     assert go_into_the_store(JOB, [plain, wish("child=1")])
     assert go_into_the_store(JOB, [plain, wish("unique=u")])
     pieces = list(journal_pieces([plain, later, plain]))
-    assert pieces == [("acme-piece", PLAIN, [b"x", b"x"]), ("acme-piece", later.options, [b"x"])]
+    assert pieces == [
+        JournalPiece("acme-piece", [b"x", b"x"], PLAIN, []),
+        JournalPiece("acme-piece", [b"x"], later.options, []),
+    ]
+
+
+def test_jobs_that_follow_different_jobs_share_a_write() -> None:
+    """A write for each would be a sync for each."""
+    origins = [Origin(f"j{number}", "a", code) for number, code in enumerate(["ok", "failed", "ok"])]
+    wanted = [NewJob("piece", b"x", links=1, follows=origin) for origin in origins]
+    wishes = wishes_of(JOB, wanted, NOW_MS)
+    (piece,) = journal_pieces(wishes)
+    assert piece.lines == [b"x"] * 3
+    assert piece.notes == ["j0 a ok", "j1 a failed", "j2 a ok"]
+    ids = [f"20270115T080000000Z-a1-00000{number}" for number in range(3)]
+    assert [origin_of(job.options) for job, _ in creations_of(wishes, ids, NOW_MS)] == origins
 
 
 def test_creations_have_everything_that_was_said() -> None:

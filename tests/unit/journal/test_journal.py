@@ -54,6 +54,16 @@ async def take(journal: Journal, max_lines: int = 1000, *, sync: bool = True) ->
     return records
 
 
+async def test_notes_are_there_after_a_restart(journal: Journal, reopen: Reopen) -> None:
+    await journal.write("a-b", [b"x", b"|"], notes=["note of x", "another"])
+    await journal.close()
+    async with reopen() as again:
+        assert [(record.note, record.payload) for record in await take(again)] == [
+            ("note of x", b"x"),
+            ("another", b"|"),
+        ]
+
+
 async def files_of(directory: Path) -> list[Path]:
     return await asyncio.to_thread(lambda: list(directory.iterdir()))
 

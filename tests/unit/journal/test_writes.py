@@ -2,10 +2,11 @@
 
 from itertools import accumulate
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from journal import JournalOptions
+from journal import InvalidWrite, JournalOptions
 from journal.format import Frame, decode_frame, decode_records
 from journal.ids import IdSource
 from journal.writes import Write, frame_batches, frame_sizes, lay_out, make_write, to_payloads
@@ -55,6 +56,40 @@ def test_the_attributes_of_a_write_are_those_of_its_moment() -> None:
     attributes["priority"] = "2"
     (record,) = lay_out([write])[0].records(0, 1)
     assert dict(record.attributes) == {"priority": "1"}
+
+
+def noted(ids: IdSource, lines: list[bytes], notes: list[str]) -> Write:
+    return make_write(ids.take(len(lines), 1), "a-b", lines, {"priority": "1"}, 1, OPTIONS, notes)
+
+
+@pytest.mark.parametrize("payload", [b"x|y", b"\0|\n", b""])
+def test_a_note_belongs_to_its_line(payload: bytes) -> None:
+    ids = IdSource("a7")
+    writes = [
+        noted(ids, [payload] * 2, ["first note", "second"]),
+        noted(ids, [payload], ["3"]),
+        noted(ids, [payload], []),
+    ]
+    batches = lay_out(writes)
+    assert [batch.lines for batch in batches] == [3, 1], "a write without notes has a batch of its own"
+    data, at, found = frame_batches(batches, 512, SALT), 0, []
+    for batch in batches:
+        frame = decode_frame(data, at, 0, SALT)
+        assert isinstance(frame, Frame)
+        assert batch.records(1, 3) == decode_records(frame)[1:3]
+        assert len(batch.body) == sum(write.size_bytes for write in batch.writes)
+        found += decode_records(frame)
+        at = frame.end
+    assert [(record.note, record.payload) for record in found] == [
+        (note, payload) for note in ("first note", "second", "3", "")
+    ]
+    assert {tuple(record.attributes.items()) for record in found} == {(("priority", "1"),)}
+
+
+@pytest.mark.parametrize("notes", [["a"], ["a", ""], ["a", "b|c"], ["a\nb", "c"], ["a", "\u0660"], ["a", "b" * 221]])
+def test_a_note_that_could_not_be_read_back_is_refused(notes: list[str]) -> None:
+    with pytest.raises(InvalidWrite, match="a note of its own"):
+        noted(IdSource("a7"), [b"x", b"y"], notes)
 
 
 KINDS = st.tuples(
