@@ -30,6 +30,11 @@ class Outage:
         self._failures = 0
         self._began_s = self._logged_s = 0.0
 
+    @property
+    def is_on(self) -> bool:
+        """The last request was not answered."""
+        return self._failures > 0
+
     def failed(self, error: Exception) -> float:
         """Returns after how many seconds to ask again: a pause that grows, and at least what the server asks for."""
         now_s = asyncio.get_running_loop().time()

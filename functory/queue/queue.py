@@ -98,13 +98,14 @@ class Queue:
             await self._give_back_all(list(ready))
 
     async def _wait_for_some(self, types: tuple[str, ...], limit: int) -> list[Job]:
-        """The first time, it says so if none can come."""
+        """The first time that the server answers, it says so if none can come."""
         asked_for = types or self._types
-        is_first = asked_for not in self._looked_for
-        self._looked_for.add(asked_for)
+        is_first = asked_for not in self._looked_for and not self._outage.is_on
         jobs = await self.take_some(*types, limit=limit, wait_s=_MOMENT_S if is_first else _WAIT_S)
-        if is_first and not jobs and not self.is_draining:
-            await look_for_handlers(self, asked_for, "queue", "queue.register(type)")
+        if is_first and not self._outage.is_on:
+            self._looked_for.add(asked_for)
+            if not jobs and not self.is_draining:
+                await look_for_handlers(self, asked_for, "queue", "queue.register(type)")
         return jobs
 
     async def take_some(

@@ -57,6 +57,29 @@ def test_a_worker_asks_less_and_less_and_says_little(caplog: pytest.LogCaptureFi
     assert len(events) <= HOUR_S / 60 + 2
 
 
+def test_a_server_that_was_away_at_first_is_asked_why_nothing_comes(caplog: pytest.LogCaptureFixture) -> None:
+    class Bare(AwayLink):
+        """Has no handler, and no jobs for a minute."""
+
+        async def take(self, wish: Wish) -> Batch:
+            self._ask()
+            await asyncio.sleep(wish.wait_s)
+            return Batch([], drain=asyncio.get_running_loop().time() > self.back_s + 60)
+
+        async def language(self, job_type: str) -> str | None:
+            self._ask()
+            return None
+
+    async def story() -> None:
+        async for _ in Queue(Bare(25.0), types=("resize",)).take():  # type: ignore[arg-type]
+            pass
+
+    run_in_virtual_time(story())
+    assert [record.message for record in caplog.records if "handler" in record.message] == [
+        "queue.type_without_handler"
+    ]
+
+
 def test_an_end_arrives_soon_after_the_server_is_back() -> None:
     async def story() -> float:
         link = AwayLink(25.0)
