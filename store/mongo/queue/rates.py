@@ -255,7 +255,8 @@ def _state(tenant: str, limit: Limit, tokens: float, updated_ms: int, now_ms: in
 
 def next_token_at(held: Held, taken: int, now_ms: int) -> int:
     """When to look at the domain again after that many were taken: when it has a token, and before long."""
-    soonest_ms = next_token_ms(held.tokens - taken, rate_per_s=held.limit.rate_per_s, now_ms=now_ms)
+    tokens, rate_per_s = held.tokens - taken, held.limit.rate_per_s
+    soonest_ms = next_token_ms(tokens, rate_per_s=rate_per_s, now_ms=now_ms, updated_ms=held.updated_ms)
     return min(soonest_ms, now_ms + MOST_WAIT_MS)
 
 

@@ -78,7 +78,12 @@ class Rates:
         held = self._look(domain)
         if held is None:
             return self._now_ms
-        soonest_ms = next_token_ms(held.tokens - taken, rate_per_s=held.limit.rate_per_s, now_ms=self._now_ms)
+        soonest_ms = next_token_ms(
+            held.tokens - taken,
+            rate_per_s=held.limit.rate_per_s,
+            now_ms=self._now_ms,
+            updated_ms=held.updated_ms,
+        )
         return min(soonest_ms, self._now_ms + MOST_WAIT_MS)
 
     def take(self, domain: str) -> None:

@@ -101,6 +101,18 @@ async def test_a_claim_that_could_not_look_at_all_domains_says_to_come_back_at_o
     assert told[-1] == T0 + 60_000 + 1
 
 
+@pytest.mark.parametrize("has_keys", [False, True])
+async def test_a_daemon_whose_clock_is_behind_is_not_sent_in_vain_again_and_again(store: Store, has_keys: bool) -> None:
+    await store.set_rate_domain(LIMIT, now_ms=T0)
+    await store.add_jobs([new_job(n, domain="api", key=f"k{n}" if has_keys else "") for n in range(4)], now_ms=T0)
+    assert len(await claim(store, now_ms=T0 + 9000)) == 1
+    await store.set_rate_domain(RateDomain(TENANT, "x", 1, 1), now_ms=T0)  # which has lanes looked at again
+    taken = await claim(store)
+    assert taken == []
+    assert taken.next_ms is not None
+    assert T0 + 9400 < taken.next_ms <= T0 + 9500
+
+
 @pytest.mark.parametrize("rate_per_s", [20, 50, 100])
 @pytest.mark.parametrize("name", ["api", "a*"])
 async def test_tokens_that_are_taken_late_are_not_lost(store: Store, name: str, rate_per_s: int) -> None:
