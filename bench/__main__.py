@@ -23,6 +23,7 @@ BENCHES: Final = {
     "across": ("service", ["--jobs", "100", "--polled", "5"]),
     "growth": ("service", []),
     "keys": ("service", []),
+    "rates": ("service", ["--seconds", "5"]),
     "consumers": ("service", ["--held", "10000", "100000"]),
     "types": ("service", ["--tenants", "100", "--rates", "50", "100", "--seconds", "5"]),
     "bedrock": ("service", ["--jobs", "2000", "--rounds", "2"]),

@@ -36,6 +36,7 @@ from store.protocol.secrets import SecretShelf
 from store.protocol.straight import StraightVerbs
 from store.protocol.tenants import TenantRegister
 from store.protocol.transfer import StoreTransfer
+from store.values.claims import ClaimedJobs
 from store.values.consumers import (
     MAX_WINDOW,
     ConsumerRecord,
@@ -109,6 +110,7 @@ __all__ = [
     "AuditEvent",
     "AuditPage",
     "Bucket",
+    "ClaimedJobs",
     "Code",
     "ConsumerRecord",
     "Content",

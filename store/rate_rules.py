@@ -1,4 +1,4 @@
-"""Which limit holds for a rate domain, and what a bucket holds when its limit has been changed. Pure.
+"""Which limit holds for a rate domain, and what its bucket holds at a time. Pure.
 
 A limit is set on a name. A name with `*`, `?` or `[` is a pattern (vocabulary/glob.py): every domain that it matches
 has a bucket of its own. The limit on a domain's own name wins; else the pattern with the longest text before its first
@@ -6,6 +6,13 @@ special character; of those one without `*`, then the longer one, then the first
 of a tenant.
 
 A bucket of a pattern is kept only while it is not full: one that is not there is full.
+
+A token is always taken late: a timer, other work and the claim before it see to that. So a full bucket keeps what comes
+next, up to KEPT_MS of its rate and less than a token, and a burst of one gives its rate all the same.
+
+Ensures: in any time t no more than rate * t + burst + kept_part(rate) tokens are given, which is less than one more
+than rate and burst alone. Tokens are whole, so in a time in which a whole number of them comes, such as a second of a
+rate without a fraction, it is no more than rate and burst.
 """
 
 from collections.abc import Iterable
@@ -22,6 +29,11 @@ MAX_LIMITS: Final = 10_000
 MOST_WAIT_MS: Final = 60_000
 """A queue without a token is looked at again after this long, even if the next token comes later: whoever changed the
 limit may have died before it told all queues."""
+KEPT_MS: Final = 10
+MOST_KEPT: Final = 0.9
+"""Of a token. Less than a whole one, so that no more than the burst can be taken at once."""
+_DIGITS: Final = 9
+"""Of parts of a token, so that those which are a whole one together make one (vocabulary/token_bucket.py)."""
 _SPECIAL: Final = "*?["
 
 
@@ -93,6 +105,17 @@ def check_room(patterns: int) -> None:
         )
 
 
+def kept_part(rate_per_s: float) -> float:
+    """How much of the next token a full bucket keeps."""
+    return min(rate_per_s * KEPT_MS / 1000.0, MOST_KEPT)
+
+
+def grown(tokens: float, updated_ms: int, *, rate_per_s: float, burst: int, now_ms: int) -> float:
+    """What a bucket holds that held those tokens at that time."""
+    most = burst + kept_part(rate_per_s)
+    return round(refill(tokens, updated_ms, rate_per_s=rate_per_s, most=most, now_ms=now_ms), _DIGITS)
+
+
 def tokens_at(bucket: Bucket | None, limit: Limit, now_ms: int) -> float:
     """By the rate of the time: the old one until the limit was set, the new one from then on."""
     if bucket is None:
@@ -100,9 +123,9 @@ def tokens_at(bucket: Bucket | None, limit: Limit, now_ms: int) -> float:
     tokens, updated_ms, rate_per_s, burst = bucket
     if (rate_per_s, burst) != (limit.rate_per_s, limit.burst):
         set_ms = min(max(limit.set_ms, updated_ms), max(now_ms, updated_ms))
-        tokens = refill(tokens, updated_ms, rate_per_s=rate_per_s, burst=burst, now_ms=set_ms)
+        tokens = min(grown(tokens, updated_ms, rate_per_s=rate_per_s, burst=burst, now_ms=set_ms), float(burst))
         updated_ms = set_ms
-    return refill(tokens, updated_ms, rate_per_s=limit.rate_per_s, burst=limit.burst, now_ms=now_ms)
+    return grown(tokens, updated_ms, rate_per_s=limit.rate_per_s, burst=limit.burst, now_ms=now_ms)
 
 
 def full_ms(tokens: float, limit: Limit, now_ms: int) -> int:

@@ -9,6 +9,7 @@
 - `across.py`: jobs that are posted to one daemon and run by another.
 - `bedrock.py`: GetJob and FinishJob by connections that each do one after the other, beside beanstalkd and a server
   that does nothing (`bare_queue.py`).
+- `rates.py`: how much of its rate a rate domain with a burst of one gives.
 - `workers.py`: workers that take and report, beside beanstalkd; what it costs to have a thousand that wait.
 - `growth.py`: cost of a job beside a large backlog; `soak.py`: half an hour of even load.
 - `hostile_soak.py`: hostile tenants all at once, for docs/isolation.md.

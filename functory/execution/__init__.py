@@ -1,6 +1,7 @@
 """From the store to the result: what happens to jobs once they can be run.
 
 executor.py          picks, claims, runs; outlook.py what the last look at the store saw; claims_under_way.py its claims
+offers.py            what the scheduler is told of types
 slots.py             the batches that run; due_alarm.py when to look for jobs that were to start later
 straight/            jobs that start before the store has them
 batches.py           one batch: to the runner, and to the outbox; keyed_starts.py when those of types with keys start

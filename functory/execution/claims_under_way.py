@@ -6,12 +6,12 @@ given back: they were not started, so no attempt is counted.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from functory.loops.shared import Shared
 from scheduler import Pick
-from store.base import Job
+from store.base import ClaimedJobs, Job
 from store.errors import StoreUnavailable
 
 
@@ -24,19 +24,30 @@ class ClaimsUnderWay:
         self._give_back = give_back
         self.jobs: Counter[str] = Counter()
         """That they are about to take, by type. A look may still see them as waiting."""
+        self._outdated: set[str] = set()
+        """Types of which more came since a claim began that is under way."""
 
-    async def claim(self, pick: Pick, max_per_key: int | None, tenant_created_ms: int, now_ms: int) -> list[Job]:
-        """Raises StoreUnavailable."""
+    def added(self, jobtypes: Iterable[str]) -> None:
+        """Jobs of these types were added to the store, or may start now."""
+        if self.jobs:
+            self._outdated.update(jobtype for jobtype in jobtypes if jobtype in self.jobs)
+
+    async def claim(self, pick: Pick, max_per_key: int | None, tenant_created_ms: int, now_ms: int) -> ClaimedJobs:
+        """When to claim again is said only if it holds for jobs that came meanwhile, too. Raises StoreUnavailable."""
         self.jobs[pick.jobtype] += pick.jobs
         try:
             with self._progress.step("execute"):
-                return await self._claim(pick, max_per_key, tenant_created_ms, now_ms)
+                jobs = await self._claim(pick, max_per_key, tenant_created_ms, now_ms)
+            if pick.jobtype in self._outdated:
+                jobs.next_ms = None
+            return jobs
         finally:
             self.jobs[pick.jobtype] -= pick.jobs
             if not self.jobs[pick.jobtype]:
                 del self.jobs[pick.jobtype]
+                self._outdated.discard(pick.jobtype)
 
-    async def _claim(self, pick: Pick, max_per_key: int | None, tenant_created_ms: int, now_ms: int) -> list[Job]:
+    async def _claim(self, pick: Pick, max_per_key: int | None, tenant_created_ms: int, now_ms: int) -> ClaimedJobs:
         claiming = asyncio.ensure_future(
             self._store.claim_jobs(
                 pick.jobtype,

@@ -19,6 +19,7 @@ from functory.execution.endings import Ending
 from functory.execution.handler_cache import HandlerCache
 from functory.execution.keyed_starts import KeyedStarts
 from functory.execution.leases import HeldLeases, MayStart
+from functory.execution.offers import Offers
 from functory.execution.outbox import Outbox
 from functory.execution.outcomes import retry_policy
 from functory.execution.outlook import Outlook
@@ -26,13 +27,14 @@ from functory.execution.slots import Slots
 from functory.execution.straight.way import StraightWay
 from functory.execution.tenant_book import TenantBook
 from functory.loops.shared import Shared
+from functory.loops.token_alarm import TokenAlarm
 from handlers.errors import HandlerError
 from handlers.model import Handler
 from runner.runner import Runner
-from scheduler import Candidate, Pick, Policy
+from scheduler import Pick, Policy
 from scheduler.errors import SchedulerError
 from scheduler.retry import RetryPolicy
-from store.base import Job
+from store.base import ClaimedJobs, Job
 from store.errors import StoreUnavailable
 from vocabulary.names import tenant_of
 
@@ -81,9 +83,11 @@ class Executor:
         self._batches = Batches(shared.store, runner, outbox, tenants, shared.clock)
         self._keyed = KeyedStarts(shared.clock, policy.costs)
         self._outlook = Outlook(shared.store, shared.clock, 2 * settings.poll_s, self.meet_tenants)
+        self._offers = Offers(self._outlook, policy, tenants, shared.clock)
         self._claims = ClaimsUnderWay(shared, self._lease_ms, self._batches.give_back)
         self.leases = HeldLeases(shared.clock, self._lease_ms)
         """Everything claimed and not yet released. Upkeep renews it."""
+        self._tokens = TokenAlarm(self._token_came)
         self._next_look_s = 0.0
         self._later: asyncio.TimerHandle | None = None
         self._is_news = True
@@ -113,15 +117,19 @@ class Executor:
     def changed(self, tenant: str = "") -> None:
         """Handlers, pauses or a suspension were changed here: of a tenant, or of any."""
         self._outlook.forget(tenant)
+        self._claims.added(name for name in self._claims.jobs if tenant in {"", tenant_of(name)})
         self._straight.forget_gates(tenant)
         self.wake()
 
     def use(self, straight: StraightWay) -> None:
         self._straight, self._outlook.on_fewer = straight, straight.catch_up
+        self._offers.use(straight)
 
     def added(self, jobtypes: Iterable[str]) -> None:
         """Jobs of these types were added to the store."""
+        jobtypes = list(jobtypes)
         self._outlook.added(jobtypes)
+        self._claims.added(jobtypes)
         self.wake()
 
     def is_clear(self, jobtype: str) -> bool:
@@ -135,11 +143,8 @@ class Executor:
 
     def offer(self, jobtype: str) -> None:
         """The number of jobs of a type that wait on the straight way has changed."""
-        count, cap = self._straight.count(jobtype), self._tenants.of(jobtype).max_per_type
-        waiting = count + (self._outlook.waiting.get(jobtype, 0) if jobtype in self._outlook.versions else 0)
-        now_ms, priority = self._clock.now_ms(), self._outlook.priority(jobtype)
-        self._policy.update_waiting(Candidate(jobtype, waiting, now_ms, cap, priority))
-        if count:
+        self._offers.tell(jobtype)
+        if self._straight.count(jobtype):
             self._start_known()
 
     def released(self, endings: Sequence[Ending]) -> None:
@@ -267,22 +272,8 @@ class Executor:
         return not self._is_stopping and not self.is_paused and self._policy.has_room
 
     async def _look(self) -> None:
-        """Ask the store which types have jobs that could run here, and tell the scheduler."""
         self._is_news = self._wants_look = False
-        oldest_ms = {each.jobtype: each.oldest_due_ms for each in await self._outlook.look(self._claims.jobs)}
-        straight = dict(self._straight.waiting())
-        self._policy.set_waiting(
-            [
-                Candidate(
-                    jobtype,
-                    (self._outlook.waiting[jobtype] if jobtype in oldest_ms else 0) + straight.get(jobtype, 0),
-                    oldest_ms.get(jobtype, self._clock.now_ms()),
-                    self._tenants.of(jobtype).max_per_type,
-                    self._outlook.priority(jobtype),
-                )
-                for jobtype in {**oldest_ms, **straight}
-            ]
-        )
+        await self._offers.look(self._claims.jobs)
         self._straight.catch_up()
 
     # One slot
@@ -292,7 +283,7 @@ class Executor:
         incarnation, which its handler and its jobs must be of."""
         jobtype = pick.jobtype
         version = self._outlook.versions.get(jobtype, 0)
-        jobs: list[Job] = []
+        jobs = ClaimedJobs()
         began_s = self._clock.monotonic_s()
         worked_s: float | None = None
         try:
@@ -304,6 +295,8 @@ class Executor:
                     now_ms = self._clock.now_ms()
                     jobs = await self._claim(pick, handler.max_per_key, who, now_ms)
                     may_start = self._claimed(jobtype, jobs, now_ms)
+                    if jobs.next_ms is not None:
+                        self._rest(jobtype, jobs.next_ms, has_cap=handler.max_per_key is not None)
                     began_s = self._clock.monotonic_s()
                     worked_s = await self._batches.run(jobtype, handler, version, retry, jobs, may_start, who)
         finally:
@@ -312,7 +305,7 @@ class Executor:
                 await self._outbox.room(tenant_of(jobtype))
             finally:
                 self._policy.jobs_stopped(jobtype, len(jobs), took_s, worked_s)
-                if worked_s is None or not jobs:
+                if worked_s is None or (not jobs and jobs.next_ms is None):
                     self._rest(jobtype)
 
     async def _run_straight(self, jobtype: str, jobs: list[Job], version: int, who: int) -> None:
@@ -363,9 +356,9 @@ class Executor:
             self._outlook.unable[jobtype] = version
             log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
 
-    async def _claim(self, pick: Pick, cap: int | None, who: int, now_ms: int) -> list[Job]:
+    async def _claim(self, pick: Pick, cap: int | None, who: int, now_ms: int) -> ClaimedJobs:
         if self._is_stopping or self.is_paused:  # since it was picked
-            return []
+            return ClaimedJobs()
         looks = self._outlook.looks
         try:
             return await self._claims.claim(pick, cap, who, now_ms)
@@ -384,9 +377,21 @@ class Executor:
         if self._job_log is not None:
             self._job_log.started(jobs, now_ms)
 
-    def _rest(self, jobtype: str) -> None:
-        self._policy.update_waiting(Candidate(jobtype, 0))
-        asyncio.get_running_loop().call_later(self._outlook.rest(jobtype), self._rested)
+    def _rest(self, jobtype: str, next_ms: int | None = None, *, has_cap: bool = False) -> None:
+        pause_s = self._outlook.rest(jobtype, next_ms, has_cap=has_cap)
+        self._offers.tell(jobtype)
+        if next_ms is None:
+            asyncio.get_running_loop().call_later(pause_s, self._rested)
+        else:
+            self._tokens.set(jobtype, pause_s)
+
+    def _token_came(self, jobtypes: list[str]) -> None:
+        """What the last look saw of them starts in this moment: looks would come too late for high rates."""
+        self._outlook.rested(jobtypes)
+        for jobtype in jobtypes:
+            self._offers.tell(jobtype)
+        if not self._start_known():
+            self._rested()
 
     def _rested(self) -> None:
         """Only time has passed, which is no news: under load, looks keep their distance."""

@@ -31,11 +31,11 @@ class Outlook:
         self.unable: dict[str, int] = {}
         """Types whose handler does not run here, for its language, or cannot be read, with the handler's version."""
         self.versions: dict[str, int] = {}
-        """The handler versions in force, of the types that could run."""
+        """The handler versions in force, of the types that could run, or can when they have rested."""
         self.waiting: dict[str, int] = {}
         """Jobs of all types with a handler that waited, without those that claims under way were taking."""
-        self._priorities: dict[str, int] = {}
-        """The highest priority of what waited, of the types that could run."""
+        self._seen: dict[str, WaitingType] = {}
+        """What the last look saw of types that could run."""
         self.untried: dict[str, float] = {}
         """Runnable types for which no claim was tried, and since when."""
         self._counted: dict[str, int] = {}
@@ -83,22 +83,20 @@ class Outlook:
         versions = {each.jobtype: each.handler_version for each in waiting}
         kept = [item for item in self.unable.items() if versions.get(*item) == item[1]]
         self.unable = dict(kept[-_MOST_UNABLE:])
-        runnable = [
-            each
-            for each in waiting
-            if each.handler_version and each.jobtype not in self._resting and each.jobtype not in self.unable
-        ]
+        able = [each for each in waiting if each.handler_version and each.jobtype not in self.unable]
+        runnable = [each for each in able if each.jobtype not in self._resting]
         self._in_vain = {jobtype: since_s for jobtype, since_s in self._in_vain.items() if jobtype in versions}
-        self.versions = {each.jobtype: each.handler_version for each in runnable}
-        self._priorities = {each.jobtype: each.priority for each in runnable}
-        self.untried = {jobtype: self.untried.get(jobtype, now_s) for jobtype in self.versions}
+        self.versions = {each.jobtype: each.handler_version for each in able}
+        self._seen = {each.jobtype: each for each in able}
+        self.untried = {each.jobtype: self.untried.get(each.jobtype, now_s) for each in runnable}
         return runnable
 
     def forget(self, tenant: str) -> None:
-        """A handler of the tenant ("": of any) was set, a pause ended, or its packages have come: more may wait than
-        the last look saw, and what did not run here may."""
+        """A handler or a rate of the tenant ("": of any) was set, a pause ended, or its packages have come: more may
+        wait than the last look saw, and what did not run here may."""
         self._changed.add(tenant)
         self.unable = {name: version for name, version in self.unable.items() if tenant and tenant_of(name) != tenant}
+        self._resting = {name: rest for name, rest in self._resting.items() if tenant and tenant_of(name) != tenant}
 
     def added(self, jobtypes: Iterable[str]) -> None:
         for jobtype in jobtypes:
@@ -127,19 +125,34 @@ class Outlook:
             self.waiting.pop(jobtype, None)
         self.on_fewer((jobtype,))
 
-    def rest(self, jobtype: str) -> float:
-        """A claim of it found nothing. Returns after how many seconds it may be tried again."""
+    def rest(self, jobtype: str, next_ms: int | None = None, *, has_cap: bool = False) -> float:
+        """A claim of it found nothing, or too little, and what waits may have a token at next_ms, if that is known.
+        Returns after how many seconds it may be tried again. has_cap: keys of the type have a cap."""
         now_s = self._clock.monotonic_s()
         in_vain_s = now_s - self._in_vain.setdefault(jobtype, now_s)
-        until_s = now_s + pause_s(in_vain_s)
-        if until_s - now_s > 2 * REST_S:
+        token_s = None if next_ms is None else (next_ms - self._clock.now_ms()) / 1000
+        until_s = now_s + pause_s(in_vain_s, token_s, has_cap=has_cap)
+        if next_ms is None and until_s - now_s > 2 * REST_S:
             until_s -= until_s % REST_S  # those that rest for long are looked for together
         self._resting[jobtype] = until_s, self._counted.get(jobtype, 0)
         return until_s - now_s
 
+    def rested(self, jobtypes: Iterable[str]) -> None:
+        """These may be tried again."""
+        for jobtype in jobtypes:
+            self._resting.pop(jobtype, None)
+
+    def claimable(self, jobtype: str) -> WaitingType:
+        """What waited of a type, without what was taken since: none if it rests, or could not run."""
+        seen = self._seen.get(jobtype)
+        if seen is None or jobtype in self._resting or jobtype in self.unable:
+            return WaitingType(jobtype, 0, self._clock.now_ms(), 0, self.priority(jobtype))
+        return seen._replace(waiting=self.waiting.get(jobtype, 0))
+
     def priority(self, jobtype: str) -> int:
         """The highest of what waited."""
-        return self._priorities.get(jobtype, 500)
+        seen = self._seen.get(jobtype)
+        return 500 if seen is None else seen.priority
 
     def is_clear(self, jobtype: str) -> bool:
         """Whether nothing of the type is known to wait in the store."""

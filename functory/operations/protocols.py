@@ -223,7 +223,8 @@ class Control(Protocol):
         """A tenant was made, changed or removed: its weight and caps hold here from the next start of a job on."""
 
     def types_changed(self, tenant: str) -> None:
-        """A handler or a pause of the tenant was changed: no job starts here by what was known before. Also wakes."""
+        """A handler, a pause or a rate of the tenant was changed: no job starts here by what was known before. Also
+        wakes."""
 
     def wake(self) -> None:
         """Jobs may have become runnable (a handler was set, a pause ended): look again now."""

@@ -26,7 +26,7 @@ async def list_rates(service: Service, tenant: str) -> list[RateState]:
 async def set_rate(service: Service, actor: str, tenant: str, domain: str, *, rate_per_s: float, burst: int) -> None:
     limit = RateDomain(tenant, domain, rate_per_s, burst)
     is_changed = await service.store.set_rate_domain(limit, now_ms=service.now_ms())
-    service.control.wake()
+    service.control.types_changed(tenant)
     if is_changed:
         await audit(service, actor, "rate.set", tenant, domain=domain, rate_per_s=rate_per_s, burst=burst)
 
@@ -35,7 +35,7 @@ async def delete_rate(service: Service, actor: str, tenant: str, domain: str) ->
     """Raises NotFound."""
     if not await service.store.delete_rate_domain(tenant, domain, now_ms=service.now_ms()):
         raise NotFound("there is no limit on that rate domain")
-    service.control.wake()
+    service.control.types_changed(tenant)
     await audit(service, actor, "rate.delete", tenant, domain=domain)
 
 

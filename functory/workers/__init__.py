@@ -5,7 +5,8 @@ external_types.py  which types of a tenant workers serve
 held_jobs.py       what workers hold, as far as this daemon knows, with its log and progress; log_tail.py the end of one
 elsewhere.py       what became of it at other daemons
 claims.py          from a type to jobs in a worker's hands, within caps
-taker_line.py      the workers of one tenant that wait, and the types that may have something for them
+taker_line.py      the workers of one tenant that wait, and the types that may have something for them; takers.py one of
+                   them, and those with the same patterns
 handout.py         the lines of all tenants, and one look at the store for all of them
 reports.py         renewals, outcomes and jobs given back, each with a verdict
 recent_verdicts.py what was recorded last, for a worker that did not hear it

@@ -22,7 +22,7 @@ from handlers.model import Handler
 from runner.outcome import EXTERNAL, TOO_BIG
 from scheduler import Policy
 from scheduler.retry import RetryPolicy
-from store.base import Code, Job, JobState, Outcome, Unclaim
+from store.base import ClaimedJobs, Code, Job, JobState, Outcome, Unclaim
 from vocabulary.names import WORKER, tenant_of
 
 log = logging.getLogger("functory.workers")
@@ -34,10 +34,13 @@ _MOST_CLAIMS: Final = 100
 
 
 class Claimed(NamedTuple):
-    """jobs in hand. may_have_more: the claim did not find less than it asked for, or a cap stopped it."""
+    """jobs in hand. may_have_more: the claim did not find less than it asked for, or a cap stopped it. token_s: after
+    how long others may have a token of their rate domain, as the store says. has_cap: keys of the type have a cap."""
 
     jobs: list[Taken]
     may_have_more: bool
+    token_s: float | None = None
+    has_cap: bool = False
 
 
 class ClaimDefaults(NamedTuple):
@@ -86,12 +89,14 @@ class Claims:
             jobs = await self._claim(jobtype, handler, order, count, incarnation, now_ms)
             good = self._keep(jobs, handler, version, now_ms)
             if good or not jobs:
-                return Claimed(good, may_have_more=bool(jobs))
+                token_s = None if jobs.next_ms is None else (jobs.next_ms - self._clock.now_ms()) / 1000
+                has_cap = handler.max_per_key is not None
+                return Claimed(good, may_have_more=bool(jobs), token_s=token_s, has_cap=has_cap)
         return Claimed([], may_have_more=True)
 
     async def _claim(
         self, jobtype: str, handler: Handler, order: Order, count: int, incarnation: int, now_ms: int
-    ) -> list[Job]:
+    ) -> ClaimedJobs:
         tenant, lease_ms = tenant_of(jobtype), self.lease_ms(handler, order.lease_ms)
         self._policy.run_outside(tenant, count)
         try:

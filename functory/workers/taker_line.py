@@ -13,24 +13,23 @@ import asyncio
 import heapq
 import logging
 import math
-from collections import deque
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from functory.errors import QuotaExceeded
 from functory.intake.job_options import DEFAULT_PRIORITY
 from functory.loops.slices import Slices
+from functory.loops.token_alarm import TokenAlarm
 from functory.workers.claims import MOST_BYTES, Claims
 from functory.workers.external_types import ExternalTypes
+from functory.workers.takers import LOOK_COST, MOST_REMEMBERED, Group, Taker
 from functory.workers.values import Order, Taken
 from scheduler import SchedulerOptions
 from scheduler.claim_pause import REST_S, pause_s
 from scheduler.costs import Costs
 from scheduler.fair_queue import FairQueue
 from store.errors import StoreUnavailable
-from vocabulary.glob import glob_cost, glob_matcher, reading_cost
-from vocabulary.names import is_type, jobtype_of, type_of
+from vocabulary.names import is_type
 
 log = logging.getLogger("functory.workers")
 
@@ -40,100 +39,10 @@ MOST_GROUPS: Final = 100
 """Different lists with patterns among them: every arrival is compared with each."""
 MOST_PLAIN: Final = 1000
 """Different lists of types without a pattern: an arrival is looked up in each."""
-_TAKERS_AT_ONCE: Final = 64
-_JOBS_AT_ONCE: Final = 1000
-"""That share a claim."""
-_LOOK_COST: Final = 5
-"""Of a group or a type that was compared before, as Slices count."""
-_MOST_REMEMBERED: Final = 10_000
 _BURST_S: Final = 0.1
 _STEP: Final = 500
 _STEP_AFTER_S: Final = 10.0
 """A type of which nothing was taken for so long counts as more urgent, by a step of priorities."""
-
-
-class _Taker:
-    __slots__ = ("deadline_s", "future", "number", "order")
-
-    def __init__(self, order: Order, number: int) -> None:
-        loop = asyncio.get_running_loop()
-        self.order = order
-        self.number = number
-        self.deadline_s = loop.time() + order.wait_s
-        self.future: asyncio.Future[list[Taken]] = loop.create_future()
-
-    @property
-    def is_here(self) -> bool:
-        return not self.future.done() and self.order.is_present()
-
-    def answer(self, jobs: list[Taken]) -> None:
-        if not self.future.done():
-            self.future.set_result(jobs)
-
-    def fail(self, error: Exception) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
-
-
-class _Group:
-    """Takers with the same patterns."""
-
-    def __init__(self, patterns: tuple[str, ...]) -> None:
-        self._patterns = patterns
-        self.is_plain = all(map(is_type, patterns))
-        """It names types, and has no pattern."""
-        self._matchers: list[Callable[[str], bool]] = []
-        """Of the patterns that were needed so far."""
-        self._known: dict[str, bool] = {}
-        self.takers: deque[_Taker] = deque()
-
-    def named(self, tenant: str, jobtypes: Container[str]) -> list[str]:
-        """Of a plain list: those of its types that are among these."""
-        own = (jobtype_of(tenant, name) for name in dict.fromkeys(self._patterns))
-        return [jobtype for jobtype in own if jobtype in jobtypes]
-
-    def drop_gone(self) -> bool:
-        """Let those at the head go who are not there any more. Returns whether somebody is left."""
-        while self.takers and not self.takers[0].is_here:
-            self.takers.popleft().answer([])
-        return bool(self.takers)
-
-    def first(self, before: float) -> list[_Taker]:
-        """The first that are still there and ask for the same lease, as many as one claim can serve; one, or those who
-        came before that number."""
-        found: list[_Taker] = []
-        jobs = 0
-        for taker in islice(self.takers, _TAKERS_AT_ONCE):
-            jobs += taker.order.limit
-            if found and (jobs > _JOBS_AT_ONCE or taker.order.lease_ms != found[0].order.lease_ms):
-                break
-            if found and taker.number > before:
-                break
-            if taker.is_here:
-                found.append(taker)
-        return found
-
-    async def takes(self, jobtype: str, slices: Slices) -> bool:
-        known = self._known.get(jobtype)
-        if known is None:
-            known = await self._compare(type_of(jobtype), slices)
-            if len(self._known) >= _MOST_REMEMBERED:
-                self._known.clear()
-            self._known[jobtype] = known
-        else:
-            await slices.spend(_LOOK_COST)
-        return known
-
-    async def _compare(self, name: str, slices: Slices) -> bool:
-        for number, pattern in enumerate(self._patterns):
-            if number == len(self._matchers):
-                self._matchers.append(glob_matcher(pattern))
-                await slices.spend(reading_cost(pattern))
-            is_match = self._matchers[number](name)
-            await slices.spend(glob_cost(pattern))
-            if is_match:
-                return True
-        return False
 
 
 class TakerLine:
@@ -141,8 +50,8 @@ class TakerLine:
         self._tenant = tenant
         self._claims = claims
         self._types = types
-        self._groups: dict[tuple[str, ...], _Group] = {}
-        self._deadlines: list[tuple[float, int, _Taker]] = []
+        self._groups: dict[tuple[str, ...], Group] = {}
+        self._deadlines: list[tuple[float, int, Taker]] = []
         self._asked = 0
         """Takers that have ever come."""
         self._ready: dict[str, float] = {}
@@ -158,7 +67,8 @@ class TakerLine:
         self._slices = Slices()
         """Of the one task that serves: what it does for one group counts for the next."""
         self._turns = FairQueue(1, _BURST_S)
-        self._costs = Costs(SchedulerOptions(slots=1, remembered_types=_MOST_REMEMBERED))
+        self._costs = Costs(SchedulerOptions(slots=1, remembered_types=MOST_REMEMBERED))
+        self._tokens = TokenAlarm(self._try_again)
         self._news = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
         self.is_open = True
@@ -183,9 +93,9 @@ class TakerLine:
         if order.wait_s and order.patterns not in self._groups:
             self._check_groups(order.patterns)
         loop = asyncio.get_running_loop()
-        taker = _Taker(order, self._asked)
+        taker = Taker(order, self._asked)
         self._asked += 1
-        self._groups.setdefault(order.patterns, _Group(order.patterns)).takers.append(taker)
+        self._groups.setdefault(order.patterns, Group(order.patterns)).takers.append(taker)
         heapq.heappush(self._deadlines, (taker.deadline_s, taker.number, taker))
         self.used_s = loop.time()
         self._news.set()
@@ -282,7 +192,7 @@ class TakerLine:
         """Hand out what can be handed out now, to who came first among those who can have it."""
         heads = []
         for patterns, group in list(self._groups.items()):
-            await self._slices.spend(_LOOK_COST)
+            await self._slices.spend(LOOK_COST)
             if group.drop_gone():
                 heads.append((group.takers[0].number, patterns))
             else:
@@ -291,7 +201,7 @@ class TakerLine:
         while heads and self.is_open and self._ready:
             _, patterns = heapq.heappop(heads)
             group = self._groups[patterns]
-            await self._slices.spend(_LOOK_COST)
+            await self._slices.spend(LOOK_COST)
             if not group.drop_gone():
                 del self._groups[patterns]
                 continue
@@ -308,7 +218,7 @@ class TakerLine:
             elif jobs:  # a group that got nothing gets nothing until there is news
                 heapq.heappush(heads, (group.takers[0].number, patterns))
 
-    def _hand_out(self, takers: Iterable[_Taker], jobs: list[Taken]) -> None:
+    def _hand_out(self, takers: Iterable[Taker], jobs: list[Taken]) -> None:
         """To each in turn as many as it wants; what is meant for one who has left meanwhile goes back."""
         for taker in takers:
             mine, jobs = jobs[: taker.order.limit], jobs[taker.order.limit :]
@@ -318,7 +228,7 @@ class TakerLine:
                 self._claims.assign(mine, taker.order.worker.name)
                 taker.answer(mine)
 
-    async def _fill(self, takers: Sequence[_Taker], group: _Group) -> list[Taken]:
+    async def _fill(self, takers: Sequence[Taker], group: Group) -> list[Taken]:
         """As many jobs as the takers want together, of all types that they take: they share claims."""
         order = takers[0].order._replace(limit=sum(taker.order.limit for taker in takers))
         kinds = await self._types.of(self._tenant)
@@ -336,28 +246,32 @@ class TakerLine:
                 if taken:
                     break
                 raise
-            if claimed.may_have_more:
+            if claimed.jobs:
+                self._in_vain.pop(jobtype, None)
+            if claimed.token_s is not None:
+                in_vain_s = self._in_vain_s(jobtype)
+                self._tokens.set(jobtype, pause_s(in_vain_s, claimed.token_s, has_cap=claimed.has_cap))
+            elif claimed.may_have_more:
                 self._ready[jobtype] = asyncio.get_running_loop().time() if claimed.jobs else since_s
             elif jobtype in self._listed:
                 self._try_later(jobtype)
             if claimed.jobs:
-                self._in_vain.pop(jobtype, None)
                 taken += claimed.jobs
                 size_bytes += sum(len(job.data) for job, _ in claimed.jobs)
                 cost_s = self._costs.expect_s(jobtype, len(claimed.jobs))
                 self._turns.serve(self._turns.rival(jobtype), cost_s)
         return taken
 
-    async def _candidates(self, group: _Group, kinds: Iterable[str]) -> list[str]:
+    async def _candidates(self, group: Group, kinds: Iterable[str]) -> list[str]:
         found: list[str] = []
         known = frozenset(kinds)
         for jobtype in group.named(self._tenant, self._ready) if group.is_plain else list(self._ready):
             if jobtype not in known:
                 self._ready.pop(jobtype, None)  # it has a handler of another kind, or none
-                await self._slices.spend(_LOOK_COST)
+                await self._slices.spend(LOOK_COST)
             elif await group.takes(jobtype, self._slices):
                 found.append(jobtype)
-        if len(self._turns) > _MOST_REMEMBERED:
+        if len(self._turns) > MOST_REMEMBERED:
             self._turns.clear()
         return sorted(found, key=self._rank)
 
@@ -369,19 +283,28 @@ class TakerLine:
         return -urgency, self._turns.rival(jobtype).turn_s
 
     def _try_later(self, jobtype: str) -> None:
-        """Jobs of it wait, and a claim found none: their rate domain has no token."""
-        loop = asyncio.get_running_loop()
-        now_s = loop.time()
-        in_vain_s = now_s - self._in_vain.setdefault(jobtype, now_s)
+        """Jobs of it wait, and a claim found none."""
+        in_vain_s = self._in_vain_s(jobtype)
         if jobtype not in self._resting:
             self._resting.add(jobtype)
-            loop.call_later(min(pause_s(in_vain_s), REST_S), self._once_more, jobtype)
+            asyncio.get_running_loop().call_later(min(pause_s(in_vain_s), REST_S), self._once_more, jobtype)
 
     def _once_more(self, jobtype: str) -> None:
         self._resting.discard(jobtype)
-        if jobtype in self._listed:  # for the next taker, if none waits now
-            self._ready.setdefault(jobtype, asyncio.get_running_loop().time())
-            self._news.set()
+        if jobtype in self._listed:
+            self._try_again([jobtype])
+
+    def _try_again(self, jobtypes: Iterable[str]) -> None:
+        """For the next taker, if none waits now."""
+        now_s = asyncio.get_running_loop().time()
+        for jobtype in jobtypes:
+            self._ready.setdefault(jobtype, now_s)
+        self._news.set()
+
+    def _in_vain_s(self, jobtype: str) -> float:
+        """For how long claims of it have found nothing. This one found nothing, or not enough."""
+        now_s = asyncio.get_running_loop().time()
+        return now_s - self._in_vain.setdefault(jobtype, now_s)
 
     def _end_overdue(self, newcomer: int) -> None:
         """Answer those whose time is up, after they were tried: those who came before `newcomer`."""

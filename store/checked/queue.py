@@ -22,12 +22,12 @@ from store.names import (
     checked_tenant_of,
 )
 from store.protocol.queue import JobQueue
+from store.values.claims import ClaimedJobs
 from store.values.jobs import (
     AddReport,
     Creation,
     EndOfRun,
     ExpireReport,
-    Job,
     JournalPosition,
     Lease,
     NewJob,
@@ -71,7 +71,7 @@ class CheckedQueue(CheckedCore, JobQueue):
         max_bytes: int = MAX_DATA_BYTES,
         max_per_key: int | None = None,
         tenant_created_ms: int | None = None,
-    ) -> list[Job]:
+    ) -> ClaimedJobs:
         checked_tenant_of(jobtype)
         check_owner(owner)
         check_claim(limit, max_bytes, max_per_key)

@@ -4,12 +4,12 @@ import abc
 from collections.abc import Sequence
 
 from store.names import MAX_DATA_BYTES
+from store.values.claims import ClaimedJobs
 from store.values.jobs import (
     AddReport,
     Creation,
     EndOfRun,
     ExpireReport,
-    Job,
     JournalPosition,
     Lease,
     NewJob,
@@ -77,7 +77,7 @@ class JobQueue(abc.ABC):
         max_bytes: int = MAX_DATA_BYTES,
         max_per_key: int | None = None,
         tenant_created_ms: int | None = None,
-    ) -> list[Job]:
+    ) -> ClaimedJobs:
         """Claim up to limit jobs: lock = owner, dt = now + lease, token + 1, attempts + 1, atomic per job.
 
         In order of priority descending, due time, id. A job whose rate domain has no token is passed over,
@@ -92,6 +92,8 @@ class JobQueue(abc.ABC):
         first, whatever the priorities; a job costs a millisecond more than it ran, and a key that had little to do
         is ahead by no more than KEY_CREDIT_US. Where jobs with and without a key wait, each kind has half of the places
         and what the other does not need.
+        Says when to claim again what waits for a token (ClaimedJobs.next_ms), if it found less than limit. Before that
+        time no token comes to what waits now; at it somebody else may be quicker.
         The lease of a job with retry_after_ms lasts that long instead of lease_ms.
         Ensures: while a lease holds, no other call hands out that job. A claim whose answer was lost lapses.
         Raises InvalidValue: limit not in 1..MAX_BATCH, lease_ms < 1, malformed names.

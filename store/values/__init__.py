@@ -1,7 +1,7 @@
 """The values that cross the store's boundary: plain data, no behaviour that needs a database.
 
 jobs.py         jobs, outcomes, releases, listings, and the reports of the verbs on them;
-                job_changes.py what is to be changed of one
+                job_changes.py what is to be changed of one; claims.py what a claim asks for and takes
 records.py      handlers, tenants, keys, daemons, rate domains, audit events
 consumers.py    consumers: the record of one, who leads it, its window
 scoreboard.py   counters, time buckets, groups of failures, usage; histogram.py the histograms in them

@@ -256,25 +256,6 @@ class CreateReport(NamedTuple):
     state: JobState
 
 
-class Claim(NamedTuple):
-    """The arguments of `claim_jobs`."""
-
-    jobtype: str
-    limit: int
-    owner: str
-    lease_ms: int
-    now_ms: int
-    max_bytes: int
-    max_per_key: int | None = None
-    tenant_created_ms: int | None = None
-
-    @property
-    def for_keys(self) -> int:
-        """How many of the jobs are to have a key, where enough jobs wait with and without one: half. The odd one goes
-        by the clock, so that claims of one job are fair, too."""
-        return (self.limit + self.now_ms % 2) // 2
-
-
 class WaitingType(NamedTuple):
     """A jobtype with something to claim now. handler_version is 0 when it has no handler. priority is the highest of
     what waits, and at least 500. oldest_due_ms: since when its first job could run; if its time lay back when it

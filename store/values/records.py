@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from store.rate_rules import is_pattern
+from vocabulary.token_bucket import next_token_ms
 
 
 class Handler(NamedTuple):
@@ -157,6 +158,12 @@ class RateState(NamedTuple):
     domain: RateDomain
     tokens: float
     next_ms: int
+
+
+def rate_state(domain: RateDomain, tokens: float, updated_ms: int, now_ms: int) -> RateState:
+    """Of a bucket that holds those tokens now. What a full one keeps of the next token is not told."""
+    next_ms = next_token_ms(tokens, rate_per_s=domain.rate_per_s, now_ms=now_ms, updated_ms=updated_ms)
+    return RateState(domain, min(tokens, float(domain.burst)), next_ms)
 
 
 class DeleteReport(NamedTuple):

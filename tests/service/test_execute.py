@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 import functory.execution.executor
 import functory.execution.outlook
 from functory.daemon.daemon import Daemon
+from functory.intake.job_options import PLAIN
+from functory.operations.type_controls import delete_rate, set_rate
 from store.base import Store
 from tests.support.service import register, running_daemon, until
 
@@ -69,12 +72,28 @@ async def test_a_look_does_not_count_what_a_claim_is_taking(tmp_path: Path, monk
 
 
 async def test_a_type_that_rests_is_woken_by_new_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(functory.execution.outlook, "pause_s", lambda _: 3600.0)
+    monkeypatch.setattr(functory.execution.outlook, "pause_s", lambda *_, **__: 3600.0)
     async with running_daemon(tmp_path, straight="off") as daemon:
         await register(daemon, "acme-x", "print(payload)")
         daemon.executor._rest("acme-x")
         await daemon.intake.write("acme-x", [b"1"])
         await until(lambda: ended(daemon, 1))
+
+
+@pytest.mark.parametrize("change", ["raised", "deleted"])
+async def test_a_changed_rate_holds_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    monkeypatch.setattr(functory.execution.outlook, "pause_s", lambda *_, **__: 3600.0)
+    async with running_daemon(tmp_path, straight="off") as daemon:
+        service: Any = SimpleNamespace(store=daemon.store, control=daemon, now_ms=daemon.clock.now_ms)
+        await register(daemon, "acme-x", "print(payload)")
+        await set_rate(service, "", "acme", "api", rate_per_s=0.001, burst=1)
+        await daemon.intake.write("acme-x", [b"1", b"2"], PLAIN._replace(domain="api"))
+        await until(lambda: ended(daemon, 1))
+        if change == "raised":
+            await set_rate(service, "", "acme", "api", rate_per_s=1000.0, burst=1)
+        else:
+            await delete_rate(service, "", "acme", "api")
+        await until(lambda: ended(daemon, 2))
 
 
 async def test_a_handler_that_cannot_be_read_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

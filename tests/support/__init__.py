@@ -23,6 +23,7 @@ Stores
   stores.py             the back ends that suites run on, one row each
   jobs.py               jobs and outcomes, short to write; relatives.py parents and children
   store_model.py        a store in memory, as plain as possible; model_entry.py one job of it
+  rate_bucket.py        the bucket of a rate domain, in memory
   store_audit.py        what holds for any store at rest
   store_content.py      a store with something of everything in it; told.py what a moved one must have
   turns.py              two stores taking turns, one of them stopped between two of its steps

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from store.base import Archive, Code, Job, NewJob, Outcome, Retry, Store
+from store.base import Archive, ClaimedJobs, Code, Job, NewJob, Outcome, Retry, Store
 
 T0 = 1_800_000_000_000
 TENANT = "acme"
@@ -46,7 +46,7 @@ async def claim(
     jobtype: str = JOBTYPE,
     owner: str = OWNER,
     **more: Any,
-) -> list[Job]:
+) -> ClaimedJobs:
     return await store.claim_jobs(jobtype, limit, owner=owner, lease_ms=LEASE_MS, now_ms=now_ms, **more)
 
 

@@ -36,6 +36,7 @@ from store.base import (
 )
 from store.errors import Conflict, InvalidValue, NotFound, StoreError
 from store.names import DONE_LOCK, DONE_OFFSET_MS, PAUSED_LOCK
+from store.rate_rules import grown
 from tests.support.model_entry import Entry
 from vocabulary.names import tenant_of
 
@@ -113,7 +114,7 @@ class StoreModel:
 
     def _tokens(self, key: tuple[str, str], now_ms: int) -> float:
         limit, tokens, updated = self.rates[key]
-        return min(float(limit.burst), tokens + max(now_ms - updated, 0) * limit.rate_per_s / 1000.0)
+        return grown(tokens, updated, rate_per_s=limit.rate_per_s, burst=limit.burst, now_ms=now_ms)
 
     def claim_jobs(self, jobtype: str, limit: int, *, owner: str, lease_ms: int, now_ms: int) -> list[Job]:
         if jobtype in self.paused:

@@ -27,7 +27,7 @@ class RequestRates:
             if len(self._buckets) >= self._max_keys:
                 del self._buckets[next(iter(self._buckets))]
             self._buckets[key_id] = bucket = _Bucket(float(burst), now_ms)
-        tokens = refill(bucket.tokens, bucket.updated_ms, rate_per_s=rate_per_s, burst=burst, now_ms=now_ms)
+        tokens = refill(bucket.tokens, bucket.updated_ms, rate_per_s=rate_per_s, most=burst, now_ms=now_ms)
         bucket.updated_ms = now_ms
         if tokens < 1.0:
             bucket.tokens = tokens

@@ -5,7 +5,8 @@ claim.py         the next jobs of a type are handed out; taking.py what all clai
 domain_claim.py  jobs with a rate domain are handed out, past domains that may not run
 keyed_claim.py   jobs with a key are handed out; turns.py the queue of a key
 straight.py      jobs that started elsewhere first
-rates.py         the token buckets that a claim draws from; token_waits.py keys that wait for a token
+rates.py         the token buckets that a claim draws from; token_waits.py keys that wait for a token;
+                 next_token.py when to claim again what waits for one
 release.py       a delivery is renewed or ends
 endings.py       the update of one job that ends; relatives.py what follows for its parent and children
 discard.py       deliveries end of which nothing is kept

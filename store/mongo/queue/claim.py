@@ -11,12 +11,13 @@ from typing import Any, Final
 from store.mongo.queue.documents import job_from, kept_data
 from store.mongo.queue.domain_claim import claim_from_domains
 from store.mongo.queue.keyed_claim import take_turns
-from store.mongo.queue.taking import ORDER, Room, leave_out, lock, with_payloads
+from store.mongo.queue.next_token import find_next_look
+from store.mongo.queue.taking import ORDER, Attempt, Room, leave_out, lock, with_payloads
 from store.mongo.server.core import Core, once
 from store.mongo.server.driver import Document, aggregate
 from store.mongo.server.schema import QUEUED
 from store.names import MAX_DATA_BYTES, PRIORITIES
-from store.values.jobs import Claim, Job
+from store.values.claims import Claim, ClaimedJobs
 from vocabulary.names import tenant_of
 
 ATTEMPTS: Final = 8
@@ -36,21 +37,24 @@ class MongoClaim(Core):
         max_bytes: int = MAX_DATA_BYTES,
         max_per_key: int | None = None,
         tenant_created_ms: int | None = None,
-    ) -> list[Job]:
+    ) -> ClaimedJobs:
         claim = Claim(jobtype, limit, owner, lease_ms, now_ms, max_bytes, max_per_key, tenant_created_ms)
         taken: list[Document] = []
+        next_ms: int | None = None
         for _ in range(ATTEMPTS):
-            taken, tried = await _claim(self, claim)
+            candidates, gate = await _read_head(self, claim)
+            taken, tried, is_all = await _claim(self, claim, gate, candidates)
+            if is_all and gate.domains:
+                next_ms = await find_next_look(self, claim, has_keys=gate.keys)
             if taken or not tried:
                 break
-        return [job_from(document, await self.blobs.get(kept_data(document))) for document in taken]
+        jobs = [job_from(document, await self.blobs.get(kept_data(document))) for document in taken]
+        return ClaimedJobs(jobs, next_ms)
 
 
-async def _claim(db: Core, claim: Claim) -> tuple[list[Document], bool]:
-    """What was claimed, and whether there was anything to try."""
-    candidates, gate = await _read_head(db, claim)
+async def _claim(db: Core, claim: Claim, gate: "_Gate", candidates: list[Document]) -> Attempt:
     if gate.closed:
-        return [], False
+        return Attempt([], tried=False)
     if not gate.keys:
         return await _claim_plain(db, claim, gate, candidates)
     return await _claim_both(db, claim, gate, candidates)
@@ -58,30 +62,31 @@ async def _claim(db: Core, claim: Claim) -> tuple[list[Document], bool]:
 
 async def _claim_plain(
     db: Core, claim: Claim, gate: "_Gate", candidates: list[Document], *, is_first: bool = True
-) -> tuple[list[Document], bool]:
+) -> Attempt:
     """Jobs without a key."""
     if not gate.domains:
         chosen = _fitting(candidates, claim, is_first=is_first)
-        return await lock(db, await with_payloads(db, chosen), claim, secrets.randbits(62)), bool(chosen)
+        taken = await lock(db, await with_payloads(db, chosen), claim, secrets.randbits(62))
+        return Attempt(taken, bool(chosen))
     return await claim_from_domains(db, claim, candidates, is_first=is_first)
 
 
-async def _claim_both(db: Core, claim: Claim, gate: "_Gate", candidates: list[Document]) -> tuple[list[Document], bool]:
+async def _claim_both(db: Core, claim: Claim, gate: "_Gate", candidates: list[Document]) -> Attempt:
     """Of a type with keys: some jobs without, some with one, and what is left of jobs without."""
     first = claim.limit - claim.for_keys
     taken: list[Document] = []
-    tried = False
+    tried = is_all = False
     if first:
-        taken, tried = await _claim_plain(db, claim._replace(limit=first), gate, candidates)
+        taken, tried, _ = await _claim_plain(db, claim._replace(limit=first), gate, candidates)
     room = Room(claim, taken)
     taken += await take_turns(db, claim, room, served=gate.served, has_domains=gate.domains)
     left = [document for document in candidates if document["s"] == QUEUED]  # whoever tries to lock one changes it
     if room.jobs > 0 and (gate.domains or left):
         rest = claim._replace(limit=room.jobs, max_bytes=max(room.left_bytes, 0))
-        more, tried_more = await _claim_plain(db, rest, gate, left, is_first=room.is_empty)
+        more, tried_more, is_all = await _claim_plain(db, rest, gate, left, is_first=room.is_empty)
         taken += more
         tried |= tried_more
-    return taken, tried
+    return Attempt(taken, tried, is_all)
 
 
 async def _read_head(db: Core, claim: Claim) -> tuple[list[Document], "_Gate"]:

@@ -3,6 +3,7 @@
 The queued jobs of a type without a key that have the same rate domain are a lane, and one document of `lanes`:
 
     ready  before that time the lane has nothing to offer: its domain has no token, or nothing of it is due
+    until  the same time, if a token is what it waits for
     top    the priority of its first job, as far as is known
     v      grows with every change: a claim changes a lane only as it was read
 
@@ -32,12 +33,12 @@ from store.mongo.queue.rates import (
     take_tokens,
     whole_tokens,
 )
-from store.mongo.queue.taking import ORDER, leave_out, lock, with_payloads
+from store.mongo.queue.taking import ORDER, Attempt, leave_out, lock, with_payloads
 from store.mongo.server.core import Core
 from store.mongo.server.driver import Document, aggregate
 from store.mongo.server.schema import QUEUED, READY
 from store.names import PRIORITIES
-from store.values.jobs import Claim
+from store.values.claims import Claim
 from vocabulary.names import tenant_of
 
 _MOST_LANES: Final = 100
@@ -56,11 +57,8 @@ class _Look(NamedTuple):
     wanted: int
 
 
-async def claim_from_domains(
-    db: Core, claim: Claim, plain: Sequence[Document], *, is_first: bool
-) -> tuple[list[Document], bool]:
-    """Jobs without a key, locked: of those without a domain, which are given, and of lanes. Returns them, and whether
-    there was anything to try."""
+async def claim_from_domains(db: Core, claim: Claim, plain: Sequence[Document], *, is_first: bool) -> Attempt:
+    """Jobs without a key, locked: of those without a domain, which are given, and of lanes."""
     for _ in range(_ROUNDS):
         lanes = await _ready_lanes(db, claim)
         held = await limits_of(db, tenant_of(claim.jobtype), [lane["dom"] for lane in lanes], claim.now_ms)
@@ -69,8 +67,9 @@ async def claim_from_domains(
         taken = await _take(db, claim, await with_payloads(db, chosen), held)
         await _settle(db, claim, looks, held, taken)
         if chosen or len(lanes) < _window(claim):
-            return taken, bool(chosen)
-    return [], False
+            offered = len(plain) + sum(len(look.jobs) for look in looks)
+            return Attempt(taken, bool(chosen), is_all=len(taken) == offered < claim.limit)
+    return Attempt([], tried=False, is_all=True)
 
 
 def _window(claim: Claim) -> int:
@@ -153,7 +152,7 @@ async def _settle(
             steps += _moved(look.lane, max(look.lane["ready"], left["at"]), left["prio"])
         elif domain in held and whole_tokens(held[domain]) <= used[domain]:
             next_ms = next_token_at(held[domain], used[domain], claim.now_ms)
-            steps += _moved(look.lane, next_ms, look.lane["top"])
+            steps += _moved(look.lane, next_ms, look.lane["top"], until_ms=next_ms)
         elif len(look.jobs) < look.wanted:
             exhausted.append(look)
     later = await _next_jobs(db, claim, exhausted)
@@ -168,10 +167,11 @@ def _as_read(lane: Document) -> Document:
     return {"_id": lane["_id"], "v": lane["v"]}
 
 
-def _moved(lane: Document, ready_ms: int, top: int) -> list[UpdateOne]:
+def _moved(lane: Document, ready_ms: int, top: int, until_ms: int = 0) -> list[UpdateOne]:
     if (lane["ready"], lane["top"]) == (ready_ms, top):
         return []
-    return [UpdateOne(_as_read(lane), {"$set": {"ready": ready_ms, "top": top}, "$inc": {"v": 1}})]
+    moved = {"ready": ready_ms, "top": top, "until": until_ms}
+    return [UpdateOne(_as_read(lane), {"$set": moved, "$inc": {"v": 1}})]
 
 
 async def _next_jobs(db: Core, claim: Claim, looks: Sequence[_Look]) -> dict[str, Any]:

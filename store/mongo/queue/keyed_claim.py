@@ -19,7 +19,8 @@ from store.mongo.server.driver import Document
 from store.mongo.server.schema import KEYED, LATER_TURNS, OPEN_TURNS, QUEUED
 from store.mongo.server.turn_opening import turn_id
 from store.names import JOB_COST_US, KEY_CREDIT_US
-from store.values.jobs import Claim, KeyState
+from store.values.claims import Claim
+from store.values.jobs import KeyState
 from vocabulary.names import tenant_of
 
 _ROUNDS: Final = 8

@@ -26,11 +26,12 @@ from store.rate_rules import (
     check_limits,
     check_room,
     full_ms,
+    grown,
     is_pattern,
     tokens_at,
 )
-from store.values.records import RateDomain, RateState
-from vocabulary.token_bucket import next_token_ms, refill
+from store.values.records import RateDomain, RateState, rate_state
+from vocabulary.token_bucket import next_token_ms
 
 
 class Held(NamedTuple):
@@ -245,18 +246,17 @@ def _bucket(row: Document) -> Bucket:
 
 
 def _tokens(row: Document, now_ms: int) -> float:
-    return refill(row["tokens"], row["updated"], rate_per_s=row["rate"], burst=row["burst"], now_ms=now_ms)
+    return grown(row["tokens"], row["updated"], rate_per_s=row["rate"], burst=row["burst"], now_ms=now_ms)
 
 
 def _state(tenant: str, limit: Limit, tokens: float, updated_ms: int, now_ms: int) -> RateState:
-    domain = RateDomain(tenant, limit.name, limit.rate_per_s, limit.burst)
-    soonest = next_token_ms(tokens, rate_per_s=limit.rate_per_s, now_ms=now_ms, updated_ms=updated_ms)
-    return RateState(domain, tokens, soonest)
+    return rate_state(RateDomain(tenant, limit.name, limit.rate_per_s, limit.burst), tokens, updated_ms, now_ms)
 
 
 def next_token_at(held: Held, taken: int, now_ms: int) -> int:
     """When to look at the domain again after that many were taken: when it has a token, and before long."""
-    soonest_ms = next_token_ms(held.tokens - taken, rate_per_s=held.limit.rate_per_s, now_ms=now_ms)
+    tokens, rate_per_s = held.tokens - taken, held.limit.rate_per_s
+    soonest_ms = next_token_ms(tokens, rate_per_s=rate_per_s, now_ms=now_ms, updated_ms=held.updated_ms)
     return min(soonest_ms, now_ms + MOST_WAIT_MS)
 
 

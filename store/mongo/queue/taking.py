@@ -5,7 +5,7 @@ may take, it looks without the big ones (`leave_out`), and reads those of the jo
 """
 
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from pymongo import UpdateMany
 
@@ -14,9 +14,18 @@ from store.mongo.server.core import Core
 from store.mongo.server.driver import Document, retried
 from store.mongo.server.schema import QUEUED, RUNNING
 from store.names import MAX_DATA_BYTES
-from store.values.jobs import Claim
+from store.values.claims import Claim
 
 ORDER: Final = {"prio": -1, "at": 1, "_id": 1}
+
+
+class Attempt(NamedTuple):
+    """What one try to claim has done. tried: there was something to take. is_all: all that may run now was taken, and
+    it was less than was asked for."""
+
+    taken: list[Document]
+    tried: bool
+    is_all: bool = False
 
 
 class Room:

@@ -20,10 +20,11 @@ from store.mongo.server.core import Core
 from store.mongo.server.driver import Document, upserted
 from store.mongo.server.lane_opening import keyed_lane_id
 from store.mongo.server.schema import READY, WAITING_TURNS
-from store.values.jobs import Claim
+from store.values.claims import Claim
 from vocabulary.names import tenant_of
 
-_TOP: Final = -1
+TOP: Final = -1
+"""Of the documents of domains that turns wait for."""
 _MOST_DOMAINS: Final = 100
 _MOST_OPENED: Final = 200
 """Turns of one domain, in one claim."""
@@ -40,7 +41,7 @@ async def note_waits(db: Core, claim: Claim, seen: Mapping[str, Held], wanted: M
             {
                 "$min": {"ready": next_token_at(held, wanted.get(domain, 0), claim.now_ms)},
                 "$inc": {"v": 1},
-                "$setOnInsert": {"type": jobtype, "dom": domain, "top": _TOP},
+                "$setOnInsert": {"type": jobtype, "dom": domain, "top": TOP},
             },
             upsert=True,
         )
@@ -58,7 +59,7 @@ def _is_better(now: Held | None, seen: Held) -> bool:
 
 async def open_for_tokens(db: Core, claim: Claim) -> None:
     """Open a turn for each token that came since."""
-    which = {"type": claim.jobtype, "top": _TOP, "ready": {"$lte": claim.now_ms}}
+    which = {"type": claim.jobtype, "top": TOP, "ready": {"$lte": claim.now_ms}}
     cursor = db.collections.lanes.find(which, hint=READY).sort("ready", 1)
     lanes = await cursor.limit(_MOST_DOMAINS).to_list(_MOST_DOMAINS)
     if not lanes:

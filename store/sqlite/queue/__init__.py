@@ -5,7 +5,8 @@ claim.py         the next jobs of a type are handed out; bulk_claim.py the usual
 domain_claim.py  jobs with a rate domain are handed out, past domains that may not run
 keyed_claim.py   jobs with a key are handed out; turns.py the queue of a key; taking.py what all claims do
 straight.py      jobs that started elsewhere first; bulk_straight.py the usual case in columns
-rates.py         the token buckets that a claim draws from; token_waits.py keys that wait for a token
+rates.py         the token buckets that a claim draws from; token_waits.py keys that wait for a token;
+                 next_token.py when to claim again what waits for one
 release.py       a delivery is renewed or ends; bulk_archive.py the usual case in columns
 discard.py       deliveries end of which nothing is kept
 making.py        a delivery ends that made new jobs

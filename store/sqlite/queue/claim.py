@@ -12,27 +12,30 @@ from store.sqlite.file.writer import Tx
 from store.sqlite.queue.bulk_claim import IN_ORDER, IS_OPEN, find_first_deliveries, first_deliveries
 from store.sqlite.queue.domain_claim import take_from_domains
 from store.sqlite.queue.keyed_claim import take_turns
+from store.sqlite.queue.next_token import find_next_look
 from store.sqlite.queue.rates import Rates
 from store.sqlite.queue.taking import COLUMNS, Room, Taken, delivered, lock
-from store.values.jobs import Claim, Job
+from store.values.claims import Claim, ClaimedJobs
 
 _QUEUED: Final = f"SELECT {COLUMNS} FROM jobs WHERE {IN_ORDER}"
 _PLAIN: Final = Kinds(has_domains=False, has_keys=False)
 
 
-def claim_jobs(tx: Tx, claim: Claim) -> list[Job]:
+def claim_jobs(tx: Tx, claim: Claim) -> ClaimedJobs:
     number = tx.catalog.type_of(claim.jobtype)
     if number is None:
-        return []
+        return ClaimedJobs()
     kinds = tx.catalog.kinds(number)
-    room = Room(claim)
+    room, next_ms = Room(claim), None
     if kinds == _PLAIN:
         taken = _first_of_all(tx, number, room, claim)
     elif not tx.conn.execute(f"SELECT {IS_OPEN}", (number, claim.tenant_created_ms)).get:
         taken = []
     else:
         taken = _take_all_kinds(tx, number, kinds, room, claim)
-    return [job for each in taken for job in each.jobs]
+        if kinds.has_domains and room.jobs > 0:
+            next_ms = find_next_look(tx, number, has_keys=kinds.has_keys, now_ms=claim.now_ms)
+    return ClaimedJobs([job for each in taken for job in each.jobs], next_ms)
 
 
 def _take_all_kinds(tx: Tx, number: int, kinds: Kinds, room: Room, claim: Claim) -> list[Taken]:

@@ -24,7 +24,7 @@ from store.sqlite.file.schema import QUEUED
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.rates import Rates
 from store.sqlite.queue.taking import COLUMNS, Room, Row, Taken, delivered, lock
-from store.values.jobs import Claim
+from store.values.claims import Claim
 
 _MOST_LOOKS: Final = 200
 """Lanes beyond the limit that one claim looks at in vain; the next one goes on from there."""

@@ -25,7 +25,7 @@ from store.sqlite.queue.turns import (
     settle,
     wake,
 )
-from store.values.jobs import Claim
+from store.values.claims import Claim
 
 _LANE: Final = itemgetter(-1)
 _MOST_LOOKS: Final = 200

@@ -17,15 +17,16 @@ from store.rate_rules import (
     check_limits,
     check_room,
     full_ms,
+    grown,
     is_pattern,
     tokens_at,
 )
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.schema import QUEUED
 from store.sqlite.file.writer import Tx
-from store.values.records import RateDomain, RateState
+from store.values.records import RateDomain, RateState, rate_state
 from vocabulary.names import tenant_of
-from vocabulary.token_bucket import next_token_ms, refill
+from vocabulary.token_bucket import next_token_ms
 
 _OWN: Final = "SELECT domain, rate, burst, updated, tokens FROM rates WHERE tenant = ? AND domain = ? AND pattern = 0"
 _KEPT: Final = "SELECT tokens, updated, rate, burst FROM rate_buckets WHERE tenant = ? AND domain = ?"
@@ -77,7 +78,12 @@ class Rates:
         held = self._look(domain)
         if held is None:
             return self._now_ms
-        soonest_ms = next_token_ms(held.tokens - taken, rate_per_s=held.limit.rate_per_s, now_ms=self._now_ms)
+        soonest_ms = next_token_ms(
+            held.tokens - taken,
+            rate_per_s=held.limit.rate_per_s,
+            now_ms=self._now_ms,
+            updated_ms=held.updated_ms,
+        )
         return min(soonest_ms, self._now_ms + MOST_WAIT_MS)
 
     def take(self, domain: str) -> None:
@@ -119,7 +125,7 @@ def _find(conn: apsw.Connection, tenant: str, domain: str, patterns: Patterns, n
     own = conn.execute(_OWN, (tenant, domain)).get
     if own is not None:
         limit, held = Limit(*own[:4]), own[4]
-        tokens = refill(held, limit.set_ms, rate_per_s=limit.rate_per_s, burst=limit.burst, now_ms=now_ms)
+        tokens = grown(held, limit.set_ms, rate_per_s=limit.rate_per_s, burst=limit.burst, now_ms=now_ms)
         return _Held(limit, tokens, limit.set_ms, is_own=True)
     found = patterns.find(domain)
     if found is None:
@@ -136,7 +142,7 @@ def set_rate_domain(tx: Tx, limit: RateDomain, now_ms: int) -> bool:
     has_pattern = is_pattern(limit.domain)
     if old is not None:
         rate, burst, held, updated = old
-        tokens = min(tokens, refill(held, updated, rate_per_s=rate, burst=burst, now_ms=now_ms))
+        tokens = min(tokens, grown(held, updated, rate_per_s=rate, burst=burst, now_ms=now_ms))
         updated_ms = now_ms if updated > now_ms + AHEAD_MS else max(now_ms, updated)
     else:
         check_limits(tx.conn.execute("SELECT count(*) FROM rates WHERE tenant = ?", (limit.tenant,)).get)
@@ -198,9 +204,8 @@ def list_rate_domains(conn: apsw.Connection, tenant: str, now_ms: int) -> list[R
     sql = "SELECT domain, rate, burst, tokens, updated, pattern FROM rates WHERE tenant = ? ORDER BY domain"
     states = []
     for domain, rate, burst, held, updated, has_pattern in conn.execute(sql, (tenant,)):
-        tokens = float(burst) if has_pattern else refill(held, updated, rate_per_s=rate, burst=burst, now_ms=now_ms)
-        soonest = next_token_ms(tokens, rate_per_s=rate, now_ms=now_ms, updated_ms=updated)
-        states.append(RateState(RateDomain(tenant, domain, rate, burst), tokens, soonest))
+        tokens = float(burst) if has_pattern else grown(held, updated, rate_per_s=rate, burst=burst, now_ms=now_ms)
+        states.append(rate_state(RateDomain(tenant, domain, rate, burst), tokens, updated, now_ms))
     return states
 
 
@@ -211,5 +216,4 @@ def find_rate(conn: apsw.Connection, tenant: str, domain: str, now_ms: int) -> R
     if held is None:
         return None
     limit = RateDomain(tenant, held.limit.name, held.limit.rate_per_s, held.limit.burst)
-    soonest = next_token_ms(held.tokens, rate_per_s=limit.rate_per_s, now_ms=now_ms, updated_ms=held.updated_ms)
-    return RateState(limit, held.tokens, soonest)
+    return rate_state(limit, held.tokens, held.updated_ms, now_ms)

@@ -8,7 +8,8 @@ from store.sqlite.file.catalog import Lane
 from store.sqlite.file.schema import DEFERRED, INLINE_BYTES, State
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.rows import data_key, read_blob
-from store.values.jobs import Claim, Job
+from store.values.claims import Claim
+from store.values.jobs import Job
 from vocabulary.columns import fields
 
 COLUMNS: Final = (

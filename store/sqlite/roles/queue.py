@@ -11,13 +11,12 @@ from store.protocol.queue import JobQueue
 from store.sqlite.file.core import SqliteCore
 from store.sqlite.queue import add, claim, discard, expire, families, making, release
 from store.sqlite.records import scoreboard
+from store.values.claims import Claim, ClaimedJobs
 from store.values.jobs import (
     AddReport,
-    Claim,
     Creation,
     EndOfRun,
     ExpireReport,
-    Job,
     JournalPosition,
     Lease,
     NewJob,
@@ -61,7 +60,7 @@ class SqliteQueue(SqliteCore, JobQueue):
         max_bytes: int = MAX_DATA_BYTES,
         max_per_key: int | None = None,
         tenant_created_ms: int | None = None,
-    ) -> list[Job]:
+    ) -> ClaimedJobs:
         wanted = Claim(jobtype, limit, owner, lease_ms, now_ms, max_bytes, max_per_key, tenant_created_ms)
         return await self._write(lambda tx: claim.claim_jobs(tx, wanted), bulk=limit > FEW)
 

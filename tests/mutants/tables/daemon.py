@@ -83,7 +83,7 @@ MUTANTS: list[Mutant] = [
     keyed("batches with keys are as long as others", "max(1, pick.jobs // _PART)", "pick.jobs"),
     executor(
         "a pause comes too late for what was picked",
-        "        if self._is_stopping or self.is_paused:  # since it was picked\n            return []\n",
+        "        if self._is_stopping or self.is_paused:  # since it was picked\n            return ClaimedJobs()\n",
         "",
         tests="tests/unit/functory/test_looks.py",
     ),

@@ -13,6 +13,13 @@ in_mongo = in_file("store/mongo/queue/domain_claim.py", "tests/mongo/test_rate_r
 keyed = in_file("store/sqlite/queue/keyed_claim.py", f"{KEYS} -k sqlite")
 waits = in_file("store/sqlite/queue/rates.py", f"{KEYS} -k sqlite")
 keyed_in_mongo = in_file("store/mongo/queue/keyed_claim.py", f"{KEYS} -k mongodb")
+NEXT = "tests/contract/store/test_next_token.py"
+next_rule = in_file("store/claim_rules.py", f"{NEXT} -k sqlite")
+next_in_mongo = in_file("store/mongo/queue/domain_claim.py", f"{NEXT} -k mongodb")
+kept = in_file("store/rate_rules.py", "tests/property/test_rate_tokens.py")
+alarm = in_file("functory/loops/token_alarm.py", "tests/unit/functory/test_token_alarm.py")
+under_way = in_file("functory/execution/claims_under_way.py", "tests/unit/functory/test_token_pace.py")
+executor = in_file("functory/execution/executor.py", "tests/unit/functory/test_token_pace.py")
 waits_in_mongo = in_file("store/mongo/queue/token_waits.py", "tests/mongo/test_rate_race.py")
 
 MUTANTS: list[Mutant] = [
@@ -73,5 +80,31 @@ MUTANTS: list[Mutant] = [
         "a limit that is changed while a claim closes keys is not seen by them",
         "    await reopen_domains(db, jobtype, [domain",
         "    print([domain",
+    ),
+    kept("a token that is taken late is lost", "    most = burst + kept_part(rate_per_s)\n", "    most = burst\n"),
+    kept("more than a burst at once", "MOST_KEPT: Final = 0.9", "MOST_KEPT: Final = 5"),
+    next_rule(
+        "what was not looked at waits for a token",
+        "    if soonest_ms is None or soonest_ms <= now_ms:",
+        "    if soonest_ms is None:",
+    ),
+    next_rule(
+        "a deferred job is taken for one without a token",
+        "return soonest_ms if has_waits else None",
+        "return soonest_ms",
+    ),
+    next_in_mongo("nobody is told of a lane without a token", ", until_ms=next_ms)", ")"),
+    next_in_mongo("a claim that left jobs says to wait", "is_all=len(taken) == offered < claim.limit", "is_all=True"),
+    alarm("a time that counts no longer rings", "if self._at_s.get(jobtype) == at_s:", "if True:"),
+    alarm("many types leave the loop no time", "ended_s + _PAUSE_PART * (ended_s - began_s)", "ended_s"),
+    under_way(
+        "jobs that come during a claim wait for its token",
+        "                jobs.next_ms = None\n",
+        "                pass\n",
+    ),
+    executor(
+        "a token that came is looked for, not taken",
+        "        if not self._start_known():\n            self._rested()",
+        "        self._rested()",
     ),
 ]

@@ -222,8 +222,8 @@ MUTANTS: list[Mutant] = [
     ),
     claim(
         "jobs that a claim left are overtaken by those behind them",
-        "        more, tried_more = await _claim_plain(db, rest, gate, left, is",
-        "        more, tried_more = await _claim_plain(db, rest, gate, candidates[first:], is",
+        "await _claim_plain(db, rest, gate, left, is",
+        "await _claim_plain(db, rest, gate, candidates[first:], is",
         tests=KEYS,
     ),
     claim(
@@ -288,8 +288,8 @@ MUTANTS: list[Mutant] = [
     ),
     domains(
         "a lane without a token stays in the way",
-        '            steps += _moved(look.lane, next_ms, look.lane["top"])\n',
-        '            _moved(look.lane, next_ms, look.lane["top"])\n',
+        '            steps += _moved(look.lane, next_ms, look.lane["top"], until',
+        '            _moved(look.lane, next_ms, look.lane["top"], until',
     ),
     ledger(
         "jobs that enter a lane are not found",

@@ -8,6 +8,7 @@ SLICES = "tests/unit/functory/test_slices.py"
 
 claims = in_file("functory/workers/claims.py", f"{LIFE} {RULES}")
 line = in_file("functory/workers/taker_line.py", f"{LIFE} {RULES}")
+takers = in_file("functory/workers/takers.py", f"{LIFE} {RULES}")
 handout = in_file("functory/workers/handout.py", f"{LIFE} {RULES}")
 worker_queue = in_file("functory/workers/worker_queue.py", LIFE)
 reports = in_file("functory/workers/reports.py", f"{LIFE} {RULES}")
@@ -81,15 +82,15 @@ MUTANTS: list[Mutant] = [
         "                self._claims.give_back(mine)",
         "                pass",
     ),
-    line("a closed connection gets jobs", " and self.order.is_present()", ""),
+    takers("a closed connection gets jobs", " and self.order.is_present()", ""),
     line("patterns are not looked at", "elif await group.takes(jobtype, self._slices):", "elif group:"),
-    line(
+    takers(
         "reading patterns costs nothing",
         "                await slices.spend(reading_cost(pattern))\n",
         "",
         tests=SLICES,
     ),
-    line("a group counts no comparison", "            await slices.spend(glob_cost(pattern))\n", "", tests=SLICES),
+    takers("a group counts no comparison", "            await slices.spend(glob_cost(pattern))\n", "", tests=SLICES),
     slices("a slice has no end", "        if self._spent >= SLICE:", "        if False:"),
     slices("a slice counts names", "        self._spent += work", "        self._spent += 1"),
     handout(

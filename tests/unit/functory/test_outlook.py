@@ -101,3 +101,26 @@ async def test_a_type_that_was_served_is_tried_soon_again() -> None:
     assert place.outlook.rest(TYPES[0]) > 0.5
     place.outlook.taken(TYPES[0], 1)
     assert place.outlook.rest(TYPES[0]) < 0.11
+
+
+async def test_a_type_that_waits_for_its_token_is_left_out_until_then_and_known_when_it_comes() -> None:
+    place = Place()
+    await place.outlook.look({})
+    jobtype = TYPES[0]
+    assert place.outlook.rest(jobtype, place.clock.now_ms() + 50) == pytest.approx(0.05)
+    assert jobtype not in [each.jobtype for each in await place.outlook.look({})]
+    assert place.outlook.claimable(jobtype).waiting == 0
+    place.outlook.rested([jobtype])
+    assert place.outlook.claimable(jobtype).waiting == 1
+    assert place.outlook.versions[jobtype] == 1
+    place.outlook.unable[jobtype] = 1
+    assert place.outlook.claimable(jobtype).waiting == 0
+
+
+@pytest.mark.parametrize(("tenant", "is_tried"), [("acme", True), ("", True), ("other", False)])
+async def test_a_change_ends_the_rest_of_all_types_of_its_tenant(tenant: str, is_tried: bool) -> None:
+    place = Place()
+    await place.outlook.look({})
+    place.outlook.rest(TYPES[0], place.clock.now_ms() + 60_000)
+    place.outlook.forget(tenant)
+    assert (TYPES[0] in [each.jobtype for each in await place.outlook.look({})]) == is_tried

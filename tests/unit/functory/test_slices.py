@@ -13,7 +13,8 @@ from functory.loops.slices import SLICE, Slices
 from functory.operations.type_patterns import types_matching
 from functory.workers.asked_types import AskedTypes
 from functory.workers.presence import Seen
-from functory.workers.taker_line import TakerLine, _Group
+from functory.workers.taker_line import TakerLine
+from functory.workers.takers import Group
 from vocabulary import glob
 
 TYPES = [f"acme-type{number}" for number in range(150)]
@@ -57,7 +58,7 @@ async def in_slices(work: Awaitable[Any], turns: list[int], compared: int) -> No
 async def test_groups_of_workers_share_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
     line = TakerLine("acme", SimpleNamespace(), SimpleNamespace())  # type: ignore[arg-type]
     line.mark(TYPES)
-    groups = [_Group(tuple(pattern(20 * number + each) for each in range(20))) for number in range(10)]
+    groups = [Group(tuple(pattern(20 * number + each) for each in range(20))) for number in range(10)]
 
     async def work() -> None:
         for group in groups:
@@ -79,7 +80,7 @@ async def test_patterns_with_sets_count_for_more_when_they_are_read() -> None:
         async def spend(self, work: int) -> None:
             spent.append(work)
 
-    group = _Group(("[a]*" * 30, "b*" * 60))
+    group = Group(("[a]*" * 30, "b*" * 60))
     for name in ("acme-a", "acme-b"):
         assert not await group.takes(name, Counted())
     sets, comparison, plain, second, *later = spent

@@ -100,10 +100,10 @@ def test_a_bucket_never_overflows_and_never_shrinks(
     tokens: float, passed_ms: int, rate_per_s: float, burst: int
 ) -> None:
     held = min(tokens, burst)
-    now = refill(held, 10**7, rate_per_s=rate_per_s, burst=burst, now_ms=10**7 + passed_ms)
+    now = refill(held, 10**7, rate_per_s=rate_per_s, most=burst, now_ms=10**7 + passed_ms)
     assert held <= now <= burst
     when = next_token_ms(now, rate_per_s=rate_per_s, now_ms=0)
-    assert refill(now, 0, rate_per_s=rate_per_s, burst=burst, now_ms=when) >= 1.0 - 1e-9
+    assert refill(now, 0, rate_per_s=rate_per_s, most=burst, now_ms=when) >= 1.0 - 1e-9
 
 
 def test_error_codes_are_unique() -> None:
