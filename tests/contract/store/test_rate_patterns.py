@@ -110,6 +110,13 @@ async def test_jobs_that_come_back_to_a_domain_are_found(store: Store) -> None:
     await store.release_jobs(OWNER, [archive(third)], now_ms=T0 + 700)
 
 
+async def test_a_domain_whose_due_jobs_were_taken_is_found_again_when_the_next_is_due(store: Store) -> None:
+    await store.add_jobs([new_job(1, domain="d"), new_job(2, domain="d", dt_ms=T0 + 5000)], now_ms=T0)
+    assert ids(await claim(store, 100)) == [job_id(1)]
+    assert await claim(store, 100, now_ms=T0 + 4999) == []
+    assert ids(await claim(store, 100, now_ms=T0 + 5000)) == [job_id(2)]
+
+
 async def test_more_domains_than_a_claim_looks_at_hide_none_that_may_run(store: Store) -> None:
     await limit(store, "slow*", 0.001)
     await store.add_jobs([new_job(n, domain=f"slow{n % 400}") for n in range(800)], now_ms=T0)
