@@ -1,6 +1,6 @@
 """The journal's text format: the segment header and the batch frame. docs/journal-format.md specifies it.
 
-    #:Journal version=1,segment=17,date=...,sysid=a7,salt=9f3c01d2,floor=...,prev=16,prev_bytes=1048576,crc=...
+    #:Journal version=2,segment=17,date=...,sysid=a7,salt=9f3c01d2,floor=...,prev=16,prev_bytes=1048576,crc=...
     #:Batch date=...,bytes=N,lines=N,jobtype=acme-resize[,enc=b64][,notes=1][,key=value...],pad=NNN,sync=N,crc=...
     20261114T235959123Z-a7-000000|acme-resize|first payload
     20261114T235959123Z-a7-000001|acme-resize|second payload
@@ -29,7 +29,7 @@ from zlib import crc32
 
 from journal.errors import UnsupportedFormat
 
-VERSION: Final = 1
+VERSION: Final = 2
 SECTOR_BYTES: Final = 512
 SEGMENT_HEADER_BYTES: Final = SECTOR_BYTES
 """Fixed, so that a segment of at most this size can be told from one that ever held a line."""

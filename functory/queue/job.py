@@ -98,7 +98,7 @@ class Job:
 
     @property
     def follows(self) -> Mapping[str, str] | None:
-        """The job whose result is the payload of this one, by `then` or `on_failure`: its id, type and code, as in
+        """The job whose result was passed on to this one, by `then` or `on_failure`: its id, type and code, as in
         `ctx.follows`. None if there is none."""
         return self.given.follows
 

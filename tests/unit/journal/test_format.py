@@ -164,7 +164,7 @@ def test_a_line_that_is_no_text_is_refused() -> None:
 def test_the_segment_header_fills_one_sector_and_survives() -> None:
     data = encode_segment_header(HEADER)
     assert len(data) == SECTOR_BYTES
-    assert data.startswith(b"#:Journal version=1,segment=17,")
+    assert data.startswith(b"#:Journal version=2,segment=17,")
     assert decode_segment_header(data) == HEADER
 
 
@@ -176,8 +176,14 @@ def test_a_damaged_segment_header_is_noticed_in_every_bit() -> None:
         assert decode_segment_header(bytes(damaged)) is None
 
 
+def test_the_version_before_is_read() -> None:
+    text = encode_segment_header(HEADER).partition(b",crc=")[0].replace(b"version=2", b"version=1")
+    data = (b"%b,crc=%08x" % (text, crc32(text))).ljust(SECTOR_BYTES - 1) + b"\n"
+    assert decode_segment_header(data) == HEADER
+
+
 def test_a_newer_format_is_refused_with_advice() -> None:
-    text = b"#:Journal version=2,whatever=it says"
+    text = b"#:Journal version=3,whatever=it says"
     data = b"%b,crc=%08x  \n" % (text, crc32(text))
     with pytest.raises(UnsupportedFormat, match="upgrade"):
         decode_segment_header(data)

@@ -252,7 +252,7 @@ def test_a_newer_format_stops_the_start(tmp_path: Path) -> None:
     fill(tmp_path, ["0"])
 
     def upgrade(content: bytearray) -> None:
-        text = bytes(content[: content.index(b",crc=")]).replace(b"version=1", b"version=9")
+        text = bytes(content[: content.index(b",crc=")]).replace(b"version=2", b"version=9")
         content[:FIRST_FRAME] = (b"%b,crc=%08x" % (text, crc32(text))).ljust(FIRST_FRAME - 1) + b"\n"
 
     change(tmp_path / FIRST, upgrade)
