@@ -115,6 +115,7 @@ class Outlook:
         one before in the last look, and never go the straight way again."""
         if count:
             self._in_vain.pop(jobtype, None)
+            self._counted[jobtype] = max(0, self._counted.get(jobtype, 0) - count)
         before = min(count, self._counted_out.get(jobtype, 0))
         if before:
             self._counted_out[jobtype] -= before
@@ -129,8 +130,9 @@ class Outlook:
         """A claim of it found nothing, or too little, and what waits may have a token at next_ms, if that is known.
         Returns after how many seconds it may be tried again. has_cap: keys of the type have a cap."""
         now_s = self._clock.monotonic_s()
-        in_vain_s = now_s - self._in_vain.setdefault(jobtype, now_s)
         token_s = None if next_ms is None else (next_ms - self._clock.now_ms()) / 1000
+        since_s = self._in_vain.setdefault(jobtype, now_s + max(token_s or 0.0, 0.0))  # before that, nothing is in vain
+        in_vain_s = max(0.0, now_s - since_s)
         until_s = now_s + pause_s(in_vain_s, token_s, has_cap=has_cap)
         if next_ms is None and until_s - now_s > 2 * REST_S:
             until_s -= until_s % REST_S  # those that rest for long are looked for together

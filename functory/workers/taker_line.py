@@ -249,7 +249,7 @@ class TakerLine:
             if claimed.jobs:
                 self._in_vain.pop(jobtype, None)
             if claimed.token_s is not None:
-                in_vain_s = self._in_vain_s(jobtype)
+                in_vain_s = self._in_vain_s(jobtype, claimed.token_s)
                 self._tokens.set(jobtype, pause_s(in_vain_s, claimed.token_s, has_cap=claimed.has_cap))
             elif claimed.may_have_more:
                 self._ready[jobtype] = asyncio.get_running_loop().time() if claimed.jobs else since_s
@@ -301,10 +301,11 @@ class TakerLine:
             self._ready.setdefault(jobtype, now_s)
         self._news.set()
 
-    def _in_vain_s(self, jobtype: str) -> float:
-        """For how long claims of it have found nothing. This one found nothing, or not enough."""
+    def _in_vain_s(self, jobtype: str, token_s: float = 0.0) -> float:
+        """For how long claims of it have found nothing, although a token was to be there. This one found nothing, or
+        not enough."""
         now_s = asyncio.get_running_loop().time()
-        return now_s - self._in_vain.setdefault(jobtype, now_s)
+        return max(0.0, now_s - self._in_vain.setdefault(jobtype, now_s + max(token_s, 0.0)))
 
     def _end_overdue(self, newcomer: int) -> None:
         """Answer those whose time is up, after they were tried: those who came before `newcomer`."""

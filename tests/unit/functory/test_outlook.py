@@ -124,3 +124,15 @@ async def test_a_change_ends_the_rest_of_all_types_of_its_tenant(tenant: str, is
     place.outlook.rest(TYPES[0], place.clock.now_ms() + 60_000)
     place.outlook.forget(tenant)
     assert (TYPES[0] in [each.jobtype for each in await place.outlook.look({})]) == is_tried
+
+
+async def test_a_job_that_comes_after_some_were_taken_ends_the_rest_of_its_type() -> None:
+    place = Place()
+    place.waiting = {TYPES[0]: 3}
+    await place.outlook.look({})
+    place.outlook.taken(TYPES[0], 1)
+    place.outlook.rest(TYPES[0], place.clock.now_ms() + 60_000)
+    place.waiting = {TYPES[0]: 2}
+    assert await place.outlook.look({}) == [], "the two that wait for a token"
+    place.waiting = {TYPES[0]: 3}
+    assert [each.jobtype for each in await place.outlook.look({})] == [TYPES[0]]

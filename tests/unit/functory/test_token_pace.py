@@ -96,12 +96,12 @@ def make_executor(store: Any, clock: LoopClock) -> Executor:
     return execute
 
 
-def run_executor(rate_per_s: float) -> LimitedStore:
+def run_executor(rate_per_s: float, seconds: float = SECONDS) -> LimitedStore:
     async def story() -> LimitedStore:
         clock = LoopClock()
         store = LimitedStore(clock, rate_per_s)
         running = asyncio.create_task(make_executor(store, clock).run())
-        await asyncio.sleep(SECONDS)
+        await asyncio.sleep(seconds)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         return store
@@ -114,6 +114,13 @@ def test_the_executor_takes_each_token_when_it_comes(rate_per_s: int) -> None:
     store = run_executor(rate_per_s)
     assert 0.99 * rate_per_s * SECONDS <= store.jobs <= rate_per_s * SECONDS + 1
     assert store.claims <= (SLOTS + 1) * (store.jobs + SECONDS), "those of one moment, and one each second to make sure"
+
+
+@pytest.mark.parametrize("interval_s", [12.5, 22.2, 59.5])
+def test_tokens_that_come_slowly_are_taken_when_they_come(interval_s: float) -> None:
+    seconds = 10 * interval_s + 0.5
+    assert run_executor(1 / interval_s, seconds).jobs == 11
+    assert run_workers(LimitedClaims(1 / interval_s), seconds=seconds) == 11
 
 
 def test_no_rate_makes_the_executor_claim_without_a_pause() -> None:
@@ -162,7 +169,7 @@ class LimitedClaims:
         pass
 
 
-def run_workers(claims: Any, workers: int = 1) -> int:
+def run_workers(claims: Any, workers: int = 1, seconds: float = SECONDS) -> int:
     """How many jobs workers get that each ask for one after the other."""
 
     async def story() -> int:
@@ -173,7 +180,7 @@ def run_workers(claims: Any, workers: int = 1) -> int:
         line = TakerLine("acme", claims, types)
         line.set_listed({TYPE: 500})
         loop = asyncio.get_running_loop()
-        end_s = loop.time() + SECONDS
+        end_s = loop.time() + seconds
 
         async def work() -> int:
             jobs = 0
