@@ -67,8 +67,8 @@ _MANY: Final = {
     "service/test_queue_ends.py": 4,
     "web/test_schema.py": 2,
 }
-"""Of the slow tests of these CI has time for one in so many, chosen by name: on two cores that others use, too, all of
-them take half an hour. Where both stores are tried, that is said of MongoDB."""
+"""Of the slow tests of these CI has time for one in so many, chosen by name; where two lines fit, by both. On two cores
+that others use, too, all of them take half an hour. Where both stores are tried, that is said of MongoDB."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -83,6 +83,10 @@ async def run_take(client: "Client", arguments: argparse.Namespace) -> int:
         headers.insert(3, "children")
         for row, job in zip(rows, taken.jobs, strict=True):
             row.insert(3, _children(job.children))
+    if any(job.follows for job in taken.jobs):
+        headers.insert(3, "follows")
+        for row, job in zip(rows, taken.jobs, strict=True):
+            row.insert(3, f"{job.follows.id} {job.follows.code}" if job.follows else "")
     show_table(arguments, taken, headers, rows, "No jobs.")
     return 0 if rows else 1
 

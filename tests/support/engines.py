@@ -71,6 +71,21 @@ def wasm(wat: str) -> str:
     return base64.b64encode(bytes(wasmtime.wat2wasm(wat))).decode()
 
 
+def print_environment() -> str:
+    """A module that prints the variables of its environment, each with a NUL behind it."""
+    return wasm("""
+    (module
+      (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
+      (import "wasi_snapshot_preview1" "environ_get" (func $environ_get (param i32 i32) (result i32)))
+      (import "wasi_snapshot_preview1" "environ_sizes_get" (func $sizes (param i32 i32) (result i32)))
+      (memory (export "memory") 4)
+      (func (export "_start")
+        (drop (call $sizes (i32.const 0) (i32.const 12)))
+        (drop (call $environ_get (i32.const 1024) (i32.const 65536)))
+        (i32.store (i32.const 8) (i32.const 65536))
+        (drop (call $fd_write (i32.const 1) (i32.const 8) (i32.const 1) (i32.const 16)))))""")
+
+
 def wasi(code: str, data: str = "") -> str:
     """A WASI command from the inside of its _start; $print writes `length` bytes of memory to stdout."""
     return wasm(f"""

@@ -40,6 +40,15 @@ async def test_a_worker_is_told_with_the_job(site: Site) -> None:
     assert taken["follows"] == ORIGIN._asdict()
 
 
+async def test_who_takes_by_hand_sees_it_beside_the_job(site: Site, terminal: Terminal) -> None:
+    await site.call("PUT", "/acme/handler/alarm", json={"lang": "worker"})
+    await add_follower(site)
+    assert f"{ORIGIN.id} failed" in await terminal.run("work", "take", "alarm")
+    await site.post("/acme/job/alarm/add", json={"payload": "by hand"})
+    await site.intake.flush()
+    assert "follows" not in await terminal.run("work", "take", "alarm")
+
+
 async def test_who_makes_an_origin_up_sees_nothing_of_another_tenant(site: Site) -> None:
     """Whoever may add jobs may say so in their options. It names a job, and opens none."""
     (secret,) = (await site.post("/other/job/thumb/add", key="other", json={"payload": "of another"})).json["ids"]

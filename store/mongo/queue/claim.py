@@ -86,7 +86,8 @@ async def _claim_both(db: Core, claim: Claim, gate: "_Gate", candidates: list[Do
         more, tried_more, is_all = await _claim_plain(db, rest, gate, left, is_first=room.is_empty)
         taken += more
         tried |= tried_more
-    return Attempt(taken, tried, is_all)
+    # As many as were asked for were read: if some were lost to another daemon, others may wait behind them.
+    return Attempt(taken, tried, is_all and len(candidates) < claim.limit)
 
 
 async def _read_head(db: Core, claim: Claim) -> tuple[list[Document], "_Gate"]:

@@ -8,7 +8,7 @@ import pytest
 from handlers.model import Handler
 from runner.protocol import ParentJob
 from runner.runner import Runner
-from tests.support.engines import Run, behaviours, handler, jobs, need_language, run, wasm
+from tests.support.engines import Run, behaviours, handler, jobs, need_language, print_environment, run
 from vocabulary.new_job import NewJob
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -91,16 +91,5 @@ async def test_a_parent_in_sh_has_them_in_a_file(runner: Runner) -> None:
 @pytest.mark.slow
 async def test_a_parent_in_wasm_has_them_in_its_environment(runner: Runner) -> None:
     need_language("wasm")
-    body = wasm("""
-    (module
-      (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
-      (import "wasi_snapshot_preview1" "environ_get" (func $environ_get (param i32 i32) (result i32)))
-      (import "wasi_snapshot_preview1" "environ_sizes_get" (func $sizes (param i32 i32) (result i32)))
-      (memory (export "memory") 4)
-      (func (export "_start")
-        (drop (call $sizes (i32.const 0) (i32.const 12)))
-        (drop (call $environ_get (i32.const 1024) (i32.const 65536)))
-        (i32.store (i32.const 8) (i32.const 65536))
-        (drop (call $fd_write (i32.const 1) (i32.const 8) (i32.const 1) (i32.const 16)))))""")
-    seen = await run_parent(runner, Handler("wasm", body, memory_mb=192))
+    seen = await run_parent(runner, Handler("wasm", print_environment(), memory_mb=192))
     assert f"JOB_CHILDREN={LINES}" in seen.stopped[0].log.decode()

@@ -7,7 +7,7 @@ import pytest
 from handlers.model import Handler
 from runner.protocol import ParentJob
 from runner.runner import Runner
-from tests.support.engines import Run, behaviours, handler, jobs, need_language, run, wasm
+from tests.support.engines import Run, behaviours, handler, jobs, need_language, print_environment, run
 from vocabulary.origin import Origin, with_origin
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -47,19 +47,10 @@ async def test_a_parent_may_follow_another_job(runner: Runner) -> None:
 @pytest.mark.slow
 async def test_wasm_has_it_in_its_environment(runner: Runner) -> None:
     need_language("wasm")
-    body = wasm("""
-    (module
-      (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
-      (import "wasi_snapshot_preview1" "environ_get" (func $environ_get (param i32 i32) (result i32)))
-      (import "wasi_snapshot_preview1" "environ_sizes_get" (func $sizes (param i32 i32) (result i32)))
-      (memory (export "memory") 4)
-      (func (export "_start")
-        (drop (call $sizes (i32.const 0) (i32.const 12)))
-        (drop (call $environ_get (i32.const 1024) (i32.const 65536)))
-        (i32.store (i32.const 8) (i32.const 65536))
-        (drop (call $fd_write (i32.const 1) (i32.const 8) (i32.const 1) (i32.const 16)))))""")
     first, second = jobs("x", "y")
-    seen = await run(runner, Handler("wasm", body, memory_mb=192), [first._replace(options=after(FIRST)), second])
+    seen = await run(
+        runner, Handler("wasm", print_environment(), memory_mb=192), [first._replace(options=after(FIRST)), second]
+    )
     told, nothing = [set(stopped.log.decode().split("\0")) for stopped in seen.stopped]
     assert {f"JOB_FOLLOWS={FIRST.id}", f"JOB_FOLLOWS_TYPE={FIRST.type}", "JOB_FOLLOWS_CODE=failed"} <= told
     assert f"JOB_ID={first.id}" in told
