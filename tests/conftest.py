@@ -27,7 +27,6 @@ _LONG: Final = (
     "acceptance/test_hostile.py::test_every_act_is_borne",
     "acceptance/test_jobs_page.py",
     "browser/test_everyone.py::test_every_page_is_for_everyone",
-    "browser/test_typed.py::test_who_leaves_the_editor_is_asked_and_may_come_back",
     "contract/store/test_races.py::test_between_two_steps_anything_may_happen[sqlite-abandon",
     "contract/store/test_races.py::test_between_two_steps_anything_may_happen[sqlite-purge",
     "crash/test_migration_kill.py",

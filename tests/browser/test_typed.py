@@ -48,6 +48,29 @@ async def test_who_leaves_the_editor_is_asked_and_may_come_back(
         assert len(asked) == 2, "what is saved is not lost"
 
 
+async def test_the_editor_shows_what_the_browser_brings_back_after_the_page_has_loaded(
+    browser: Browser, server: DaemonProcess, tenant: Tenant
+) -> None:
+    await tenant.client.put_handler("up", "python", "return 1")
+    async with reader(browser, server.url, tenant.key) as page:
+        may_load = asyncio.Event()
+
+        async def last(route: Route) -> None:
+            await may_load.wait()
+            await route.fulfill(status=204)
+
+        await page.route("**/last.png", last)
+        await page.add_init_script(  # as the browser does it, when it is slow
+            """new Image().src = "/last.png";
+            addEventListener("load", () => { document.getElementById("body").value = "return 2"; });"""
+        )
+        async with page.expect_response(re.compile("/codemirror")) as editor:
+            await page.goto(f"{tenant.home}/type/up/edit", wait_until="commit")
+        await page.evaluate("async (url) => { await import(url); }", (await editor.value).url)
+        may_load.set()
+        await expect(page.locator(".cm-content")).to_have_text("return 2")
+
+
 async def test_an_open_editor_saves_after_signing_in_again(
     browser: Browser, server: DaemonProcess, tenant: Tenant
 ) -> None:

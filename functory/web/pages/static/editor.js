@@ -6,6 +6,7 @@ export async function helpEditor(form) {
   const area = form.querySelector("#body"), lang = form.querySelector("#lang");
   const press = (name) => form.querySelector(`button[value="${name}"]`)?.click();
   let edits = 0, isSaved = false, isSent = false;
+  const isRestored = shown();
   addEventListener("submit", (event) => { isSent = event.target === form && !event.defaultPrevented; });
   addEventListener("beforeunload", (event) => {
     const isLost = !isSaved && !isSent && form.querySelector('button[value="save"]') && [...form.elements].some(isChanged);
@@ -19,6 +20,7 @@ export async function helpEditor(form) {
     press(name);
   });
   const { edit } = await import("./codemirror.js");
+  await isRestored;
   const editor = edit(area, lang.value, { "Mod-Enter": () => press("try"), "Mod-s": () => press("save") }, forget);
   lang.addEventListener("change", () => editor.speak(lang.value));
   form.addEventListener("input", forget);
@@ -105,6 +107,11 @@ export async function helpEditor(form) {
     if (problem) editor.mark(Number(problem.dataset.line), Number(problem.dataset.column || 0));
     else editor.mark(0, 0);
   }
+}
+
+// Who comes back finds what was typed: the browser brings it after the page has loaded, just before it says so.
+function shown() {
+  return new Promise((resolve) => addEventListener("pageshow", resolve, { once: true }));
 }
 
 // Whether a field would be lost that could be saved. A payload to try is not stored anyway.
