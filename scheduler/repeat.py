@@ -1,9 +1,9 @@
-"""Repeating jobs: `BASE, modifier, modifier…` says when the next round is due.
+"""Repeating jobs: `BASE, modifier, modifier…` or a cron pattern (cron.py) says when the next round is due.
 
 Owns the syntax and the arithmetic, which is SQLite's for its date modifiers, in whole seconds UTC: modifiers apply from
 left to right; a month or year that lacks the day runs over into the next month (January 31 + 1 month is March 2 or 3).
 
-    repeat    = canned | base "," modifier {"," modifier}
+    repeat    = canned | base "," modifier {"," modifier} | cron
     canned    = HOURLY | DAILY | WEEKLY           (FINISHED, +1 HOUR | +1 DAY | +7 DAYS)
     base      = SCHEDULED | STARTED | FINISHED
     modifier  = ("+" | "-") number unit | START OF (DAY | MONTH | YEAR) | WEEKDAY (0…6, 0 = Sunday)
@@ -11,6 +11,7 @@ left to right; a month or year that lacks the day runs over into the next month 
 
 In any letter case, with any spaces. `SCHEDULED, +1 HOUR` catches up: after an outage the next round may be in the past.
 A pattern whose next round is not after its base would run the job again at once, for ever: RepeatStuck.
+A cron pattern never catches up: its next round is at its first time after the end of this one.
 """
 
 import re
@@ -19,6 +20,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from scheduler.cron import Cron, is_cron, parse_cron
 from scheduler.errors import InvalidRepeat, RepeatOutOfRange, RepeatStuck
 from vocabulary.time_text import EPOCH, to_ms
 
@@ -103,14 +105,17 @@ CANNED: Final = {
 }
 
 
-def parse_repeat(text: str) -> Repeat:
+def parse_repeat(text: str) -> Repeat | Cron:
     """Raises InvalidRepeat, which says what part is wrong and what it could be."""
+    if is_cron(text):
+        return parse_cron(_not_too_long(text))
     parts = _split(text)
     if len(parts) == 1 and parts[0] in CANNED:
         return CANNED[parts[0]]
     if parts[0] not in Base.__members__:
         raise InvalidRepeat(
-            f"a repeat begins with {', '.join(Base)}, or is one of {', '.join(CANNED)}; not {parts[0]!r:.60}"
+            f"a repeat begins with {', '.join(Base)}, is one of {', '.join(CANNED)}, or a cron pattern such as"
+            f" '0 9 * * MON-FRI Europe/Berlin'; not {parts[0]!r:.60}"
         )
     if len(parts) == 1:
         raise InvalidRepeat(f"{parts[0]} needs a modifier after it, as in '{parts[0]}, +1 HOUR'")
@@ -122,11 +127,21 @@ def parse_modifiers(text: str) -> tuple[Modifier, ...]:
     return tuple(map(_parse_modifier, _split(text)))
 
 
-def next_run_ms(repeat: Repeat, *, scheduled_ms: int, started_ms: int, finished_ms: int) -> int:
+def first_run_ms(repeat: Repeat | Cron, now_ms: int) -> int:
+    """When the first round is due if nobody says when: at once, or at the first time of the calendar.
+
+    Raises RepeatOutOfRange.
+    """
+    return repeat.next_ms(now_ms) if isinstance(repeat, Cron) else now_ms
+
+
+def next_run_ms(repeat: Repeat | Cron, *, scheduled_ms: int, started_ms: int, finished_ms: int) -> int:
     """When the next round is due. May be in the past, for the caller to run at once.
 
     Raises RepeatStuck or RepeatOutOfRange.
     """
+    if isinstance(repeat, Cron):
+        return repeat.next_ms(max(scheduled_ms, finished_ms))  # a clock that was put back runs no round twice
     base_ms = {Base.SCHEDULED: scheduled_ms, Base.STARTED: started_ms, Base.FINISHED: finished_ms}[repeat.base]
     due_ms = apply_modifiers(repeat.modifiers, base_ms)
     if due_ms <= base_ms:
@@ -137,7 +152,7 @@ def next_run_ms(repeat: Repeat, *, scheduled_ms: int, started_ms: int, finished_
     return due_ms
 
 
-def check_repeat(repeat: Repeat, now_ms: int) -> None:
+def check_repeat(repeat: Repeat | Cron, now_ms: int) -> None:
     """Find most patterns that cannot work before a job is accepted: the next round is tried, and the one after it,
     since `START OF DAY, +23 HOURS` leads forward once. Raises RepeatStuck or RepeatOutOfRange."""
     for _ in range(2):
@@ -160,10 +175,14 @@ def _at(at_ms: int) -> datetime:
     return EPOCH + timedelta(seconds=at_ms // 1000)
 
 
-def _split(text: str) -> list[str]:
+def _not_too_long(text: str) -> str:
     if len(text) > MAX_CHARS:
         raise InvalidRepeat(f"a repeat has at most {MAX_CHARS} characters, this one has {len(text)}")
-    parts = [" ".join(part.upper().split()) for part in text.split(",")]
+    return text
+
+
+def _split(text: str) -> list[str]:
+    parts = [" ".join(part.upper().split()) for part in _not_too_long(text).split(",")]
     if len(parts) > MAX_MODIFIERS + 1:
         raise InvalidRepeat(f"a repeat has at most {MAX_MODIFIERS} modifiers, this one has {len(parts) - 1}")
     return parts

@@ -8,6 +8,7 @@ unavailable.py what may do better later
 states.py      why a job stopped, and the states that it can be in
 clock.py       the wall clock and a monotonic one; tests bring their own
 time_text.py   times as text, and back
+zones.py       time zones
 sizes.py       units of sizes
 terminal_codes.py   what programs colour their output with, taken out of a text
 token_bucket.py   the arithmetic of a rate with a burst

@@ -72,7 +72,10 @@ def _add_add(actions: Commands) -> None:
     add.add_argument("--domain", help="the rate domain that limits it")
     add.add_argument("--job-key", metavar="KEY", help="jobs of its type with this key share a cap, in order")
     add.add_argument("--retry-after-s", type=float, metavar="SECONDS", help="a fixed lease")
-    add.add_argument("--repeat", help="when to run again, such as 'FINISHED, +1 HOUR'")
+    add.add_argument(
+        "--repeat",
+        help="when to run again, such as 'FINISHED, +1 HOUR', or as cron says it: '0 9 * * MON-FRI Europe/Berlin'",
+    )
     add.add_argument("--indexed", action="store_true", help="give it the next number of its type")
     add.add_argument("--unique", metavar="NAME", help="only one live job has this name")
     add.add_argument("--parent", metavar="ID", help="make it a child of this job")

@@ -24,6 +24,7 @@ from journal.errors import JournalUnavailable
 from store.base import JobState, Lease
 from store.errors import StoreLost, StoreUnavailable
 from store.names import AHEAD_MS
+from vocabulary.zones import read_zones
 
 log = logging.getLogger("functory.upkeep")
 
@@ -86,6 +87,7 @@ class Upkeep:
             "watch_progress": (settings.stuck_s / 4, self.watch_progress),
             "measure_disk": (_MEASURE_EVERY_S, self.measure_disk),
             "write_down": (_MEASURE_EVERY_S, self._workers.write_down),
+            "read_zones": (_PURGE_EVERY_S, self.read_zones),
             "open_secrets": (_PURGE_EVERY_S, self._secrets.look),
             "collect_packages": (_COLLECT_EVERY_S, self._collector.collect_packages),
         }
@@ -139,6 +141,10 @@ class Upkeep:
             self._seen.journal_free_bytes = await self._journal.free_bytes()
         except JournalUnavailable as error:
             log.warning("upkeep.disk_unreadable", extra={"reason": str(error)})
+
+    async def read_zones(self) -> None:
+        """Once, when there is time for it: a job that repeats in a zone must not wait for the disk."""
+        await asyncio.to_thread(read_zones)
 
     async def expire_leases(self) -> None:
         self._executor.note_long_batches()

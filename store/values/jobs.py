@@ -40,10 +40,15 @@ class NewJob(NamedTuple):
 
 class Creation(NamedTuple):
     """A job for `create_jobs`. keeps names what a live job with the same unique name keeps, because the caller did not
-    say it: data, priority, repeat."""
+    say it: data, priority, repeat, due."""
 
     job: NewJob
     keeps: frozenset[str] = frozenset()
+
+
+def takes_time(job: NewJob, repeat: str, keeps: frozenset[str]) -> bool:
+    """Whether a live job with the same unique name, and that repeat so far, is due from now on when this one is."""
+    return keeps.isdisjoint({"repeat", "due"}) and job.repeat not in {"", repeat}
 
 
 class Job(NamedTuple):

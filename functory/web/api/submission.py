@@ -21,8 +21,9 @@ from functory.wire.jobs import JobSettings, NewJob, UpdateBody
 from functory.wire.nesting import MOST_LEVELS, is_too_deep
 from functory.wire.untyped_json import json_decoder
 from journal import LimitExceeded
+from scheduler.cron import is_cron
 from scheduler.errors import SchedulerError
-from scheduler.repeat import apply_modifiers, check_repeat, parse_modifiers, parse_repeat
+from scheduler.repeat import apply_modifiers, check_repeat, first_run_ms, parse_modifiers, parse_repeat
 from store.errors import InvalidValue
 from vocabulary.time_text import MAX_TIME_MS, is_plain_time, parse_rfc3339, parse_utc
 
@@ -179,17 +180,20 @@ def to_submission(job: NewJob, now_ms: int, known: dict[JobOptions, JobOptions])
 
 
 def unsaid(settings: JobSettings) -> frozenset[str]:
-    """What a live job with the same unique name keeps, because the caller did not say it."""
-    return frozenset(name for name in ("priority", "repeat") if getattr(settings, name) is msgspec.UNSET)
+    """What a live job with the same unique name keeps, because the caller did not say it. A cron pattern says when."""
+    kept = {name for name in ("priority", "repeat") if getattr(settings, name) is msgspec.UNSET}
+    if settings.delay_s is None and settings.dt is None and not is_cron(settings.repeat or ""):
+        kept.add("due")
+    return frozenset(kept)
 
 
 def to_options(settings: JobSettings, now_ms: int, options: Mapping[str, Any] | None = None) -> JobOptions:
     """What the caller said, in the words of the queue; `PLAIN` itself if that is nothing."""
-    repeat = settings.repeat or ""
+    repeat, first_ms = settings.repeat or "", due_ms(settings.delay_s, settings.dt, now_ms)
     if repeat:
-        _check_repeat(repeat, now_ms)
+        first_ms = _first_round_ms(repeat, first_ms, now_ms)
     found = JobOptions(
-        due_ms(settings.delay_s, settings.dt, now_ms),
+        first_ms,
         DEFAULT_PRIORITY if settings.priority is msgspec.UNSET else settings.priority,
         settings.domain or "",
         _options_text(options) if options else "",
@@ -208,12 +212,16 @@ def _options_text(options: Mapping[str, Any]) -> str:
     return json.dumps(options, separators=(",", ":"))
 
 
-def _check_repeat(text: str, now_ms: int) -> None:
-    """Refuse a pattern that cannot be read, or that never leads forward, before the job is taken."""
+def _first_round_ms(text: str, said_ms: int | None, now_ms: int) -> int | None:
+    """When the first round is due; None: at once. Refuses a pattern that cannot be read, or that never leads forward,
+    before the job is taken."""
     try:
-        check_repeat(parse_repeat(text), now_ms)
+        repeat = parse_repeat(text)
+        check_repeat(repeat, now_ms)
+        first_ms = first_run_ms(repeat, now_ms) if said_ms is None else said_ms
     except SchedulerError as error:
         raise InvalidInput(f"repeat: {error}", detail={"field": "repeat"}) from None
+    return None if first_ms == now_ms else first_ms
 
 
 def payload_of(value: msgspec.Raw, in_base64: str | None, field: str = "payload") -> bytes:

@@ -28,7 +28,7 @@ from store.mongo.server.core import Core, once
 from store.mongo.server.driver import Document, find_and_update
 from store.mongo.server.tally import Effect, entering
 from store.refusals import check_holder
-from store.values.jobs import CreateReport, Creation, NewJob
+from store.values.jobs import CreateReport, Creation, NewJob, takes_time
 from vocabulary.names import tenant_of
 
 ATTEMPTS: Final = 20
@@ -177,7 +177,7 @@ async def find_holder(db: Core, name: Document, now_ms: int) -> Document | None:
     """The live job that has the name."""
     if name["job"] is None:
         return None
-    holder = await db.collections.jobs.find_one({"_id": name["job"]}, NEEDED)
+    holder = await db.collections.jobs.find_one({"_id": name["job"]}, {**NEEDED, "repeat": 1})
     if holder is None or holder["s"] in schema.LIVE_STATES:
         return holder
     if holder["s"] == schema.HIDDEN:
@@ -235,7 +235,8 @@ async def change_holder(
     data = None if "data" in keeps else job.data
     repeat = None if "repeat" in keeps else job.repeat
     priority = None if "priority" in keeps else job.priority
-    changed = await change_in_place(db, holder, data=data, repeat=repeat, priority=priority, dt_ms=None, now_ms=now_ms)
+    dt_ms = job.dt_ms if takes_time(job, holder.get("repeat", ""), keeps) else None
+    changed = await change_in_place(db, holder, data=data, repeat=repeat, priority=priority, dt_ms=dt_ms, now_ms=now_ms)
     if not changed:
         return None
     return CreateReport(holder["_id"], created=False, state=job_state(holder, now_ms))

@@ -8,11 +8,11 @@ from store.refusals import check_holder
 from store.sqlite.file.bulk import Bulk, alike, by_key
 from store.sqlite.file.schema import DEFERRED, INLINE_BYTES, LIVE, WAITING, State
 from store.sqlite.file.writer import Tx
-from store.sqlite.queue.row_changes import change_payload, change_priority, put_in_queue
+from store.sqlite.queue.row_changes import Place, change_due, change_payload, change_priority, put_in_queue
 from store.sqlite.queue.rows import data_key, disposition, inline, write_blob
 from store.sqlite.queue.turns import enter, turns_of
 from store.sqlite.queue.window import give_numbers
-from store.values.jobs import AddReport, CreateReport, JournalPosition, NewJob, state_of
+from store.values.jobs import AddReport, CreateReport, JournalPosition, NewJob, state_of, takes_time
 from vocabulary.names import tenant_of
 from vocabulary.states import JobState
 
@@ -22,6 +22,10 @@ INSERT_PLAIN: Final = Bulk(f"INSERT INTO jobs ({_PLAIN})", 8, "ON CONFLICT (id) 
 _INSERT: Final = Bulk(f"INSERT INTO jobs ({_PLAIN}, {_SELDOM})", 11, "ON CONFLICT (id) DO NOTHING")
 _INSERT_KEYED: Final = Bulk(f"INSERT INTO jobs ({_PLAIN}, {_SELDOM}, turn, prio)", 13, "ON CONFLICT (id) DO NOTHING")
 _BY_WIDTH: Final = {bulk.width: bulk for bulk in (INSERT_PLAIN, _INSERT, _INSERT_KEYED)}
+_HOLDER: Final = (
+    "SELECT id, parent, repeat, n, state, type, lane FROM jobs"
+    f" WHERE type = ? AND uniq = ? AND uniq IS NOT NULL AND state {LIVE}"
+)
 
 
 def add_jobs(tx: Tx, jobs: Sequence[NewJob], now_ms: int, position: JournalPosition | None) -> AddReport:
@@ -127,12 +131,11 @@ def create_job(tx: Tx, job: NewJob, keeps: frozenset[str], now_ms: int) -> Creat
         return CreateReport(job.id, created=False, state=_state(tx, job.id, now_ms))
     if job.unique:
         number = tx.catalog.make_type(job.jobtype)
-        sql = f"SELECT n, id, state, parent FROM jobs WHERE type = ? AND uniq = ? AND uniq IS NOT NULL AND state {LIVE}"
-        holder = tx.conn.execute(sql, (number, job.unique)).get
+        holder = tx.conn.execute(_HOLDER, (number, job.unique)).get
         if holder is not None:
-            n, holder_id, state, parent = holder
-            check_holder(job, holder_id, parent or "", is_running=state == State.RUNNING)
-            _change_holder(tx, n, job, keeps)
+            holder_id, parent, repeat, *place = holder
+            check_holder(job, holder_id, parent or "", is_running=place[1] == State.RUNNING)
+            _change_holder(tx, Place(*place), repeat or "", job, keeps, now_ms)
             return CreateReport(holder_id, created=False, state=_state(tx, holder_id, now_ms))
     held = _join_parent(tx, job) if job.parent else False
     add_jobs(tx, [job], now_ms, None)
@@ -143,13 +146,16 @@ def create_job(tx: Tx, job: NewJob, keeps: frozenset[str], now_ms: int) -> Creat
     return CreateReport(job.id, created=True, state=_state(tx, job.id, now_ms))
 
 
-def _change_holder(tx: Tx, n: int, job: NewJob, keeps: frozenset[str]) -> None:
+def _change_holder(tx: Tx, place: Place, repeat: str, job: NewJob, keeps: frozenset[str], now_ms: int) -> None:
+    """The time before the priority, which may bring it into another lane."""
     if "data" not in keeps:
-        change_payload(tx, n, job.data)
+        change_payload(tx, place.n, job.data)
+    if takes_time(job, repeat, keeps):
+        change_due(tx, place, job.dt_ms, now_ms)
     if "priority" not in keeps:
-        change_priority(tx, n, job.priority)
+        change_priority(tx, place.n, job.priority)
     if "repeat" not in keeps:
-        tx.conn.execute("UPDATE jobs SET repeat = ? WHERE n = ?", (job.repeat or None, n))
+        tx.conn.execute("UPDATE jobs SET repeat = ? WHERE n = ?", (job.repeat or None, place.n))
 
 
 def _state(tx: Tx, job_id: str, now_ms: int) -> JobState:

@@ -13,6 +13,8 @@ from store.sqlite.file.writer import Tx
 from store.sqlite.queue.endings import COLUMNS, Row, cancelled
 from store.sqlite.queue.families import end_jobs, is_noted
 from store.sqlite.queue.row_changes import (
+    Place,
+    change_due,
     change_payload,
     delete_rows,
     drop_result,
@@ -66,19 +68,9 @@ def update_job(tx: Tx, tenant: str, job_id: str, change: JobChange, now_ms: int)
     if change.data is not None:
         change_payload(tx, row.n, change.data)
     if change.dt_ms is not None:
-        _change_due(tx, row, change.dt_ms, now_ms)
+        change_due(tx, Place(row.n, row.state, row.type, row.lane), change.dt_ms, now_ms)
     sql = "SELECT state, due, lease, done, lock FROM jobs WHERE n = ?"
     return state_of(*disposition(*tx.conn.execute(sql, (row.n,)).get), now_ms)
-
-
-def _change_due(tx: Tx, row: Row, dt_ms: int, now_ms: int) -> None:
-    if row.state > State.DEFERRED:  # held or blocked: it keeps waiting, and its time with it
-        tx.conn.execute("UPDATE jobs SET due = ? WHERE n = ?", (dt_ms, row.n))
-        return
-    state = queued_state(dt_ms, now_ms)
-    tx.conn.execute("UPDATE jobs SET due = ?, state = ? WHERE n = ?", (dt_ms, state, row.n))
-    leave(tx, row.state, row.type, row.lane)
-    put_in_queue(tx, row.lane, state, due_ms=dt_ms)
 
 
 def cancel_job(tx: Tx, tenant: str, job_id: str, now_ms: int, *, running: bool) -> list[str]:

@@ -3,6 +3,8 @@
 Each keeps row, blobs and tally together; none decides anything.
 """
 
+from typing import NamedTuple
+
 from store.sqlite.file.schema import DEFERRED, INLINE_BYTES, WAITING, State
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.rows import data_key, inline, result_key, write_blob
@@ -57,6 +59,25 @@ def change_priority(tx: Tx, n: int, priority: int) -> None:
             put_in_queue(tx, place, state, change, stored=change, due_ms=due_ms)
         else:
             tx.tally.lane(place, stored=change)
+
+
+class Place(NamedTuple):
+    """Where a job that is not over stands."""
+
+    n: int
+    state: int
+    type: int
+    lane: int
+
+
+def change_due(tx: Tx, place: Place, due_ms: int, now_ms: int) -> None:
+    if place.state > State.DEFERRED:  # held or blocked: it keeps waiting, and its time with it
+        tx.conn.execute("UPDATE jobs SET due = ? WHERE n = ?", (due_ms, place.n))
+        return
+    state = queued_state(due_ms, now_ms)
+    tx.conn.execute("UPDATE jobs SET due = ?, state = ? WHERE n = ?", (due_ms, state, place.n))
+    leave(tx, place.state, place.type, place.lane)
+    put_in_queue(tx, place.lane, state, due_ms=due_ms)
 
 
 def drop_result(tx: Tx, n: int, number: int, result_bytes: int) -> None:

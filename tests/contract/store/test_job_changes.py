@@ -52,6 +52,30 @@ async def test_what_the_caller_does_not_say_stays(store: Store) -> None:
     assert (job.id, job.data, job.repeat, job.priority) == (job_id(1), b"newer", "daily", 1000)
 
 
+@pytest.mark.parametrize(
+    ("repeat", "keeps", "later_s"),
+    [
+        ("0 7 * * *", frozenset(), 60),
+        ("0 7 * * *", frozenset({"due"}), 3600),
+        ("0 9 * * *", frozenset(), 3600),
+        ("0 7 * * *", frozenset({"repeat"}), 3600),
+        ("", frozenset(), 3600),
+    ],
+)
+async def test_a_unique_job_that_gets_another_repeat_gets_its_time_too(
+    store: Store, repeat: str, keeps: frozenset[str], later_s: int
+) -> None:
+    first = new_job(1, unique="nightly", repeat="0 9 * * *", dt_ms=T0 + 3_600_000)
+    second = new_job(2, unique="nightly", repeat=repeat, dt_ms=T0 + 60_000, priority=1000)
+    await store.create_jobs([Creation(first)], now_ms=T0)
+    (report,) = await store.create_jobs([Creation(second, keeps)], now_ms=T0)
+    assert (report.created, report.state) == (False, JobState.DEFERRED)
+    due_ms = T0 + 1000 * later_s
+    assert await claim(store, now_ms=due_ms - 1) == []
+    job = await claim_one(store, now_ms=due_ms)
+    assert (job.id, job.due_ms, job.priority) == (job_id(1), due_ms, 1000)
+
+
 async def test_also_the_data_stays_if_the_caller_says_none(store: Store) -> None:
     first, second = new_job(1, unique="nightly", data=b"x" * 9000), new_job(2, unique="nightly", priority=1000)
     await store.create_jobs([Creation(first), Creation(second, frozenset({"data"}))], now_ms=T0)

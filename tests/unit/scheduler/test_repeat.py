@@ -78,7 +78,7 @@ def test_modifiers_alone_make_a_retry_after() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "begins with SCHEDULED, STARTED, FINISHED, or is one of HOURLY"),
+        ("", "begins with SCHEDULED, STARTED, FINISHED, is one of HOURLY, DAILY, WEEKLY, or a cron pattern"),
         ("MONTHLY", "not 'MONTHLY'"),
         ("HOURLY, +1 DAY", "not 'HOURLY'"),
         ("FINISHED", "'FINISHED, \\+1 HOUR'"),
