@@ -2,7 +2,9 @@
 
 import asyncio
 import base64
+from collections.abc import Container, Mapping
 from pathlib import Path
+from typing import Final
 
 import aiofiles
 
@@ -10,6 +12,8 @@ from functory.errors import InvalidInput
 from handlers.languages import LANGUAGE_OF_FILE, LANGUAGES
 from handlers.model import Handler
 from handlers.validation import parse_handler
+
+_NO_SETTINGS: Final = frozenset({"lang", "body", "lock", "entry", "tree"})
 
 
 async def read_handler(file: Path, lang: str | None, **fields: object) -> Handler:
@@ -43,6 +47,16 @@ async def read_body(source: str, lang: str | None) -> tuple[str, str]:
 async def read_text(file: Path) -> str:
     async with aiofiles.open(file, "rb") as opened:
         return _text(await opened.read(), str(file))
+
+
+def settings_besides(document: Mapping[str, object], said: Container[str]) -> list[str]:
+    """The names of settings of a handler that are not at their defaults, without those that were said."""
+    plain = Handler(str(document["lang"]), "").to_json()
+    return [
+        name
+        for name, value in document.items()
+        if name not in _NO_SETTINGS and name not in said and value != plain.get(name)
+    ]
 
 
 def _text(content: bytes, source: str) -> str:

@@ -80,13 +80,16 @@ def _add_put(actions: Commands) -> None:
         help="max_batch, max_per_key, max_attempts, retry_base_ms, retry_max_ms, retry_window_s, keep_processes; "
         "lease_s (of a type that workers serve)",
     )
+    put.add_argument(
+        "--reset", action="store_true", help="settings that are not given get their defaults, and do not stay"
+    )
     put.add_argument("--upgrade", action="store_true", help="resolve the packages that the code asks for anew")
     put.set_defaults(patience_s=_PACKAGES_S)
     add_remote(put, run_put)
 
 
 async def run_put(client: "Client", arguments: argparse.Namespace) -> int:
-    from functory.cli.handler_file import read_body, read_text  # noqa: PLC0415 (not for the parser)
+    from functory.cli.handler_file import read_body, read_text, settings_besides  # noqa: PLC0415 (not for the parser)
 
     lang, body = await read_body(arguments.file, arguments.lang)
     hooks = zip(_HOOKS, (arguments.before, arguments.before_each, arguments.after_each), strict=True)
@@ -104,11 +107,13 @@ async def run_put(client: "Client", arguments: argparse.Namespace) -> int:
         env=arguments.env and dict(arguments.env),
         secrets=arguments.secret,
         options=arguments.option and dict(arguments.option),
-        upgrade=arguments.upgrade,
+        **texts,
     )
+    how = {"upgrade": arguments.upgrade, "merge": not arguments.reset}
     with StepLine() as line:
-        handler = await client.put_handler(arguments.type, lang, body, tell=line.show, **texts, **fields)
-    return tell_active(arguments, handler)
+        handler = await client.put_handler(arguments.type, lang, body, tell=line.show, **how, **fields)
+    stayed = ", ".join(settings_besides(handler.handler, fields))
+    return tell_active(arguments, handler, f" (as before: {stayed})" if stayed else "")
 
 
 async def run_get(client: "Client", arguments: argparse.Namespace) -> int:
@@ -178,11 +183,11 @@ def _print_invoked(invoked: "Invoked") -> None:
     )
 
 
-def tell_active(arguments: argparse.Namespace, handler: "Handler") -> int:
+def tell_active(arguments: argparse.Namespace, handler: "Handler", told: str = "") -> int:
     """Which version is in force now, and with which packages."""
     lock = handler.handler.get("lock") or {"packages": []}
     packages = ", ".join(f"{package['name']} {package['version']}" for package in lock["packages"])
-    told = f" with {packages}" if packages else ""
+    told += f" with {packages}" if packages else ""
     if handler.packages is not None and handler.packages.text:
         told += f"; {handler.packages.text}"
     return show(arguments, handler, f"{handler.type}: version {handler.version} is active{told}")

@@ -10,9 +10,10 @@ class HandlerCalls(Transport):
     async def put_handler(
         self, job_type: str, lang: str, body: str, *, tell: Tell | None = None, **fields: object
     ) -> handlers.Handler:
-        """With `upgrade=True` its packages are resolved anew; the same requirements keep their versions otherwise.
-        `tell` hears the steps while they are resolved and installed."""
-        query = {"upgrade": "true"} if fields.pop("upgrade", False) else {}
+        """With `upgrade=True` its packages are resolved anew; the same requirements keep their versions otherwise. With
+        `merge=True` fields that are not given stay as they are, if the language does. `tell` hears the steps while
+        packages are resolved and installed."""
+        query = {name: "true" for name in ("upgrade", "merge") if fields.pop(name, False)}
         document = {"lang": lang, "body": body, **fields}
         path = self._path("handler", job_type)
         return await self._call("PUT", path, handlers.Handler, query=query, body=document, tell=tell)

@@ -26,6 +26,7 @@ from vocabulary.names import WORKER, jobtype_of
 
 _MERGES: Final = 10
 """Workers that start together may change a type at the same time, each at its turn."""
+_OF_THE_TEXT: Final = frozenset({"entry", "tree"})
 
 
 async def put_handler(
@@ -74,33 +75,41 @@ async def put_handler(
     return stored
 
 
-async def serve_by_workers(
-    service: Service, who: Principal, type_name: str, fields: Mapping[str, object]
+async def merge_handler(
+    service: Service,
+    who: Principal,
+    type_name: str,
+    fields: Mapping[str, object],
+    *,
+    upgrade: bool = False,
+    tell: Tell = nobody,
 ) -> StoredHandler:
-    """Have workers serve a type. Fields and options that are not given stay as they are. Raises Conflict if the type
-    has a handler in another language, and what `put_handler` raises."""
-    if fields.get("lang", WORKER) != WORKER:
-        raise InvalidInput("merge is for types that workers serve: leave it out", detail={"field": "merge"})
+    """As `put_handler`; fields, options and variables that are not given stay as they are, if the language does. Raises
+    also Conflict if workers are to serve a type that has a handler in another language."""
     tries = _MERGES
     while True:
         stored = await find_handler(service, who.tenant, type_name)
         before = {} if stored is None else _decode(stored).to_json()
-        if (lang := before.get("lang", WORKER)) != WORKER:
-            raise Conflict(
-                f"type {type_name} has a handler in {lang}, which is not replaced by workers: delete it first, or"
-                " choose another type"
-            )
+        data, made_from = _merged(type_name, before, fields), 0 if stored is None else stored.version
         try:
-            made_from = 0 if stored is None else stored.version
-            return await put_handler(service, who, type_name, _merged(before, fields), made_from=made_from)
+            return await put_handler(service, who, type_name, data, made_from=made_from, upgrade=upgrade, tell=tell)
         except Conflict:  # another was quicker: then with its fields, too
             tries -= 1
             if not tries:
                 raise
 
 
-def _merged(before: Mapping[str, object], fields: Mapping[str, object]) -> dict[str, object]:
-    data = {**before, **fields, "lang": WORKER}
+def _merged(type_name: str, before: Mapping[str, object], fields: Mapping[str, object]) -> dict[str, object]:
+    lang = before.get("lang")
+    if before and fields.get("lang", lang) != lang:
+        if fields.get("lang") == WORKER:
+            raise Conflict(
+                f"type {type_name} has a handler in {lang}, which is not replaced by workers: delete it first, or"
+                " choose another type"
+            )
+        return dict(fields)
+    gone = {"lock", *(_OF_THE_TEXT if "body" in fields else ())}  # packages that stay the same keep their versions
+    data = {name: value for name, value in before.items() if name not in gone} | dict(fields)
     for name in ("options", "env"):
         old, new = before.get(name), fields.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):

@@ -21,7 +21,7 @@ from functory.daemon.service import service_of
 from functory.errors import ClientError, InvalidInput, NotEmpty
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations import workers as operations
-from functory.operations.handlers import find_handler, list_handlers, serve_by_workers
+from functory.operations.handlers import find_handler, list_handlers, merge_handler
 from functory.operations.principal import Principal
 from functory.operations.submit import Submission, submit_jobs
 from functory.operations.tenants import create_tenant
@@ -96,7 +96,7 @@ class InProcessLink:
 
     async def register(self, job_type: str, fields: Mapping[str, object]) -> None:
         with refusals(_answer_to):
-            await serve_by_workers(self._service, self._who, job_type, fields)
+            await merge_handler(self._service, self._who, job_type, {"lang": WORKER, **fields})
 
     async def language(self, job_type: str) -> str | None:
         stored = await find_handler(self._service, self._who.tenant, job_type)

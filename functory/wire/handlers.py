@@ -15,7 +15,7 @@ class MethodQuery(Request):
     upgrade: Annotated[bool, Meta(description="resolve its packages anew")] = False
     merge: Annotated[
         bool,
-        Meta(description="lang worker: fields that are not given stay; a handler in another language is refused"),
+        Meta(description="fields that are not given stay, if the language does; workers replace no handler"),
     ] = False
 
 

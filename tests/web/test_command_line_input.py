@@ -81,6 +81,21 @@ async def test_a_folder_whose_name_is_no_type_is_told_of_the_flag(terminal: Term
     assert "Name one with --type." in await terminal.run("deploy", str(tmp_path / "my greeter"), status=2)
 
 
+async def test_settings_that_are_not_said_again_stay_and_are_named(terminal: Terminal, tmp_path: Path) -> None:
+    file = tmp_path / "thumb.py"
+    await asyncio.to_thread(file.write_text, "return 1")
+    first = await terminal.run("handler", "put", "thumb", str(file), "--timeout-s", "20", "--option", "max_attempts=3")
+    assert first == "thumb: version 1 is active\n"
+    await asyncio.to_thread(file.write_text, "return 2")
+    again = await terminal.run("handler", "put", "thumb", str(file), "--timeout-s", "30")
+    assert again == "thumb: version 2 is active (as before: options)\n"
+    shown = json.loads(await terminal.run("handler", "get", "thumb", "--json"))["handler"]
+    assert (shown["body"], shown["timeout_s"], shown["options"]) == ("return 2", 30.0, {"max_attempts": 3})
+    assert await terminal.run("handler", "put", "thumb", str(file), "--reset") == "thumb: version 3 is active\n"
+    shown = json.loads(await terminal.run("handler", "get", "thumb", "--json"))["handler"]
+    assert (shown["timeout_s"], shown["options"]) == (60.0, {})
+
+
 async def test_a_handler_that_is_saved_and_put_again_is_the_same_version(terminal: Terminal, tmp_path: Path) -> None:
     file = tmp_path / "x.py"
     for body in ("return payload", "return payload\n", "\nreturn 'ä'\n\n"):

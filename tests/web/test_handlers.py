@@ -152,8 +152,25 @@ async def test_workers_get_a_type_only_if_nothing_else_serves_it(site: Site) -> 
     answer = await site.call("PUT", "/acme/handler/up?merge=true", json=body)
     assert (answer.status, answer.code) == (409, "conflict")
     assert "type up has a handler in python" in answer.json["error"]["message"]
-    answer = await site.call("PUT", "/acme/handler/resize?merge=true", json={"lang": "python", "body": "return 1"})
-    assert (answer.status, answer.json["error"]["detail"]) == (422, {"field": "merge"})
+
+
+async def test_settings_that_are_not_given_stay_with_merge_if_the_language_does(site: Site) -> None:
+    settings = {"timeout_s": 20.0, "options": {"max_attempts": 3, "max_batch": 5}, "env": {"A": "1"}, "then": "next"}
+    await site.call("PUT", "/acme/handler/up", json={"lang": "python", "body": "return 1", **settings})
+    changes = {"lang": "python", "body": "return 2", "options": {"max_batch": 9}, "then": ""}
+    merged = (await site.call("PUT", "/acme/handler/up?merge=true", json=changes)).json["handler"]
+    assert (merged["body"], merged["timeout_s"], merged["env"], merged["then"]) == ("return 2", 20.0, {"A": "1"}, "")
+    assert merged["options"] == {"max_attempts": 3, "max_batch": 9}
+    alone = (await site.call("PUT", "/acme/handler/up?merge=true", json={"timeout_s": 5})).json["handler"]
+    assert (alone["body"], alone["timeout_s"]) == ("return 2", 5.0)
+    other = {"lang": "sh", "body": "true"}
+    anew = (await site.call("PUT", "/acme/handler/up?merge=true", json=other)).json["handler"]
+    assert (anew["timeout_s"], anew["options"], anew["env"]) == (60.0, {}, {})
+
+
+async def test_a_first_handler_needs_its_text_also_with_merge(site: Site) -> None:
+    answer = await site.call("PUT", "/acme/handler/up?merge=true", json={"timeout_s": 5})
+    assert (answer.status, answer.json["error"]["detail"]["field"]) == (422, "lang")
 
 
 async def test_workers_that_start_at_the_same_time_keep_the_fields_of_both(

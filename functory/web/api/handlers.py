@@ -86,11 +86,8 @@ async def put_handler(call: Call, query: MethodQuery) -> Handler:
             fields = {"lang": lang, "body": body.decode()}
         except UnicodeDecodeError as error:
             raise BadRequest(f"the handler's text is not UTF-8: {error}") from None
-    if query.merge:
-        return await _show(call, await operations.serve_by_workers(call.service, call.principal, type_name, fields))
-    stored = await operations.put_handler(
-        call.service, call.principal, type_name, fields, upgrade=query.upgrade, tell=call.tell
-    )
+    put = operations.merge_handler if query.merge else operations.put_handler
+    stored = await put(call.service, call.principal, type_name, fields, upgrade=query.upgrade, tell=call.tell)
     return await _show(call, stored)
 
 

@@ -227,8 +227,8 @@ MUTANTS: list[Mutant] = [
     add("duplicates are counted", "    if added < len(jobs):\n", "    if False:\n"),
     add(
         "a unique name is given twice",
-        'AND uniq IS NOT NULL AND state {LIVE}"\n        holder',
-        'AND uniq IS NULL AND state {LIVE}"\n        holder',
+        "AND uniq = ? AND uniq IS NOT NULL AND state {LIVE}",
+        "AND uniq = ? AND uniq IS NULL AND state {LIVE}",
     ),
     add(
         "a child gets a parent of another tenant",
