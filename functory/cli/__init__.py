@@ -8,7 +8,8 @@ remote.py       what these have in common
 folders.py      `deploy`: a folder as a handler; dev.py `init`, `test` and `dev` on this machine
 secrets.py      `secret`: a tenant's, and the keys that seal them
 work.py         `work`, the same for scripts that work on jobs; worker.py `worker`, for Python functions
-job_adding.py, job_waiting.py, job_views.py    what `job` does and shows; arguments.py reads values of flags
+job_adding.py, job_listing.py, job_waiting.py, job_views.py    what `job` does and shows
+arguments.py    reads values of flags
 standard_input.py    bytes and lines of it, for as long as nobody interrupts
 invoke.py       `invoke`; handler_file.py reads a handler from a file
 workbench.py    runs handlers here, without a service, for invoke.py and dev.py

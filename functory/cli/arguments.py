@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -76,6 +77,19 @@ def decoded(data: bytes, what: str) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{what} is not UTF-8 text: {error.reason} at byte {error.start:,}") from None
+
+
+def some_of(names: Sequence[str]) -> Callable[[str], list[str]]:
+    """One or more of these, separated by commas: for `action="extend"`, so that they may also be given one by one."""
+
+    def parse(text: str) -> list[str]:
+        found = [part.strip() for part in text.split(",")]
+        for name in found:
+            if name not in names:
+                raise argparse.ArgumentTypeError(f"{name!r:.80} is none of {', '.join(names)}")
+        return found
+
+    return parse
 
 
 def given(**values: Any) -> dict[str, Any]:

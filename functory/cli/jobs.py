@@ -5,14 +5,15 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from functory.cli.answers import counted, reason
-from functory.cli.arguments import moment_ms
+from functory.cli.arguments import moment_ms, some_of
 from functory.cli.commands import Commands
 from functory.cli.remote import add_remote, show
 
 if TYPE_CHECKING:
     from functory.client import Client
 
-_STATES: Final = ("archived", "waiting", "deferred", "running", "lapsed", "paused")
+STATES: Final = ("running", "lapsed", "waiting", "deferred", "paused", "archived")
+CODES: Final = ("ok", "failed", "abandoned", "cancelled")
 
 
 def add_commands(commands: Commands) -> None:
@@ -57,8 +58,8 @@ def add_commands(commands: Commands) -> None:
     delete = actions.add_parser("delete", help="delete a job that is not running, with its children that never ran")
     delete.add_argument("id")
     add_remote(delete, run_delete)
-    _add_list(actions.add_parser("list", help="list jobs, newest first (the same as `functory results`)"))
-    _add_list(commands.add_parser("results", help="list jobs, newest first"))
+    _add_list(actions.add_parser("list", help="list jobs (the same as `functory results`)"))
+    _add_list(commands.add_parser("results", help="list jobs"))
 
 
 def _add_add(actions: Commands) -> None:
@@ -107,8 +108,16 @@ def _add_timeout(parser: argparse.ArgumentParser) -> None:
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--type", help="only this type, or those that a GLOB pattern such as 'mail*' matches")
-    parser.add_argument("--state", default="archived", choices=_STATES, help="default: archived")
-    parser.add_argument("--code", help="ok, failed, abandoned, cancelled; several separated by commas")
+    parser.add_argument(
+        "--state",
+        action="extend",
+        type=some_of(["all", *STATES]),
+        metavar="STATE,...",
+        help=f"{', '.join(STATES)}, or all (default: archived)",
+    )
+    parser.add_argument(
+        "--code", action="extend", type=some_of(CODES), metavar="CODE,...", help=f"of archived jobs: {', '.join(CODES)}"
+    )
     parser.add_argument("--since", type=moment_ms, metavar="TIME", help="such as 2h (ago) or 2026-11-14T23:59:59Z")
     parser.add_argument("--until", type=moment_ms, metavar="TIME", help="before this time")
     parser.add_argument("--limit", type=int, default=20, help="default: 20")
@@ -209,15 +218,6 @@ async def run_why(client: "Client", arguments: argparse.Namespace) -> int:
 
 
 async def run_results(client: "Client", arguments: argparse.Namespace) -> int:
-    from functory.cli.job_views import show_page  # noqa: PLC0415 (not for the parser)
+    from functory.cli.job_listing import list_jobs  # noqa: PLC0415 (not for the parser)
 
-    page = await client.results(
-        type=arguments.type,
-        state=arguments.state,
-        code=arguments.code,
-        since_ms=arguments.since,
-        until_ms=arguments.until,
-        limit=arguments.limit,
-        cursor=arguments.cursor,
-    )
-    return show_page(arguments, page, f"No {arguments.state} jobs.")
+    return await list_jobs(client, arguments)

@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from functory.cli.answers import counted, inert, moment
-from functory.cli.arguments import given, moment_ms
+from functory.cli.arguments import given, moment_ms, some_of
 from functory.cli.commands import Commands
+from functory.cli.jobs import CODES
 from functory.cli.remote import add_remote, show, show_table
 
 if TYPE_CHECKING:
@@ -40,9 +41,7 @@ def add_commands(commands: Commands) -> None:
 def _add_replay(commands: Commands) -> None:
     replay = commands.add_parser("replay", help="run finished jobs again, chosen by a filter")
     replay.add_argument("--type", help="only this type, or those that a pattern such as 'mail*' matches")
-    replay.add_argument(
-        "--code", action="append", choices=["ok", "failed", "abandoned", "cancelled"], help="default: failed, abandoned"
-    )
+    _add_code(replay, "failed, abandoned")
     replay.add_argument(
         "--since", type=moment_ms, metavar="TIME", help="finished since: 2h (ago), 2026-11-14T23:59:59Z"
     )
@@ -57,7 +56,13 @@ def _add_replay(commands: Commands) -> None:
 def _add_cancel(commands: Commands) -> None:
     cancel = commands.add_parser("cancel", help="cancel unfinished jobs, chosen by a filter")
     cancel.add_argument("type", help="a type, or a pattern such as 'mail*'")
-    cancel.add_argument("--state", action="append", choices=_UNFINISHED, help="default: all of these")
+    cancel.add_argument(
+        "--state",
+        action="extend",
+        type=some_of(_UNFINISHED),
+        metavar="STATE,...",
+        help=f"{', '.join(_UNFINISHED)} (default: all of these)",
+    )
     _add_bounds(cancel)
     add_remote(cancel, run_cancel)
 
@@ -65,13 +70,21 @@ def _add_cancel(commands: Commands) -> None:
 def _add_delete(commands: Commands) -> None:
     delete = commands.add_parser("delete", help="delete finished jobs, chosen by a filter")
     delete.add_argument("type", help="a type, or a pattern such as 'mail*'")
-    delete.add_argument(
-        "--code", action="append", choices=["ok", "failed", "abandoned", "cancelled"], help="default: any"
-    )
+    _add_code(delete, "any")
     delete.add_argument("--since", type=moment_ms, metavar="TIME", help="ended since: 2h (ago), 2026-11-14T23:59:59Z")
     delete.add_argument("--until", type=moment_ms, metavar="TIME", help="ended before")
     _add_bounds(delete)
     add_remote(delete, run_delete)
+
+
+def _add_code(parser: argparse.ArgumentParser, default: str) -> None:
+    parser.add_argument(
+        "--code",
+        action="extend",
+        type=some_of(CODES),
+        metavar="CODE,...",
+        help=f"{', '.join(CODES)} (default: {default})",
+    )
 
 
 def _add_bounds(parser: argparse.ArgumentParser) -> None:

@@ -1,5 +1,6 @@
 """The command line against the service: commands about many jobs that take more than one request."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,3 +45,23 @@ async def test_replaying_all_keeps_to_the_rate_and_leaves_out_what_fails_again(
     assert await terminal.run(*words) == "7 jobs queued again.\n"
     assert list(due) == [T0 + 1000 * number for number in range(7)]
     assert sorted(due.values()) == sorted(ids), "each of them once"
+
+
+async def test_jobs_of_several_states_and_codes_are_listed_together(site: Site, terminal: Terminal) -> None:
+    waiting, cancelled = await site.add("x", "y")
+    (deferred,) = await site.add("x", path="/acme/job/thumb/add?delay_s=60")
+    await site.intake.flush()
+    told = await terminal.run("job", "list")
+    assert told == "No archived jobs.\nThere are waiting and deferred ones: --state waiting,deferred\n"
+    await terminal.run("job", "cancel", cancelled)
+    for flags in (["--state", "deferred,waiting"], ["--state", "deferred", "--state", "waiting"]):
+        listed = await terminal.run("job", "list", *flags)
+        assert listed.index(deferred) < listed.index(waiting)
+        assert cancelled not in listed
+    listed = await terminal.run("job", "list", "--state", "all")
+    assert all(job_id in listed for job_id in (waiting, deferred, cancelled))
+    assert len(json.loads(await terminal.run("job", "list", "--state", "all", "--limit", "2", "--json"))["jobs"]) == 2
+    for codes in (["cancelled", "--code", "ok"], ["cancelled,ok"]):
+        assert cancelled in await terminal.run("job", "list", "--code", *codes)
+        assert "1" in await terminal.run("delete", "thumb", "--dry-run", "--code", *codes)
+    assert "name it with --state" in await terminal.run("job", "list", "--state", "all", "--cursor", "x", status=2)
