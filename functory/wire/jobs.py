@@ -125,7 +125,7 @@ class FollowedJob(Answer):
 class Job(Answer):
     """A job as its tenant sees it. The fields from code to log are those of the last run that ended; while the job is
     tried again, result is the end of what that run returned or of its error. history has the last ten runs that ended
-    with retry or error."""
+    with retry or error, or were lost."""
 
     id: str
     type: str

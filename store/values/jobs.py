@@ -118,7 +118,8 @@ MOST_ATTEMPTS: Final = 10
 
 
 class Attempt(NamedTuple):
-    """One run that ended with retry or error, in the history of a job. number counts as `Job.attempts` does."""
+    """One run that ended with retry or error, or was lost, in the history of a job. number counts as `Job.attempts`
+    does."""
 
     number: int
     started_ms: int
@@ -143,6 +144,15 @@ def with_attempt(history: Sequence[Attempt], number: int, outcome: Outcome, daem
         daemon,
     )
     return (*history[1 - MOST_ATTEMPTS :], latest)
+
+
+LOST: Final = Outcome(Code.ERROR, 503, started_ms=0, message="the run was lost: nobody renewed its lease")
+"""Of runs that nobody has heard of any more. In the history only: a job that runs again has no outcome yet."""
+
+
+def lost(claimed_ms: int, now_ms: int) -> Outcome:
+    """A run that is found to be lost now."""
+    return LOST._replace(started_ms=claimed_ms, duration_us=max(now_ms - claimed_ms, 0) * 1000)
 
 
 CANCELLED: Final = Outcome(Code.CANCELLED, 499, started_ms=0)
@@ -220,8 +230,8 @@ class JobRecord(NamedTuple):
 
     In listings job.data is b"", outcome.result is None, outcome.log is b"" and history is empty: the sizes say what
     there is. done_ms is when the last outcome was recorded (0: never). children counts all, pending those not yet
-    terminal. history has the last runs that ended with retry or error since it was added or re-armed, oldest first.
-    number is that of `number_jobs`, for the few that have one.
+    terminal. history has the last runs that ended with retry or error, or were lost, since it was added or re-armed,
+    oldest first. number is that of `number_jobs`, for the few that have one.
     """
 
     job: Job

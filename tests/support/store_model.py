@@ -37,6 +37,7 @@ from store.base import (
 from store.errors import Conflict, InvalidValue, NotFound, StoreError
 from store.names import DONE_LOCK, DONE_OFFSET_MS, PAUSED_LOCK
 from store.rate_rules import grown
+from store.values.jobs import LOST
 from tests.support.model_entry import Entry
 from vocabulary.names import tenant_of
 
@@ -83,6 +84,8 @@ class StoreModel:
             if same_name and entry.live:
                 if entry.running or entry.job.parent != new.parent:
                     raise Conflict(new.unique)
+                if new.repeat not in {"", entry.job.repeat}:
+                    entry.set(due_ms=new.dt_ms, dt_ms=new.dt_ms)
                 entry.set(data=new.data, repeat=new.repeat, priority=new.priority)
                 return CreateReport(entry.job.id, created=False, state=self.state(entry.job.id, now_ms))
         parent = None
@@ -267,6 +270,8 @@ class StoreModel:
         running = [e for e in self.entries.values() if e.running]
         lapsed = [e for e in running if (e.job.dt_ms <= now_ms if owner is None else e.job.lock == owner)]
         for entry in lapsed:
+            run = Outcome(Code.ERROR, 503, entry.claimed_ms, (now_ms - entry.claimed_ms) * 1000, message=LOST.message)
+            entry.history = with_attempt(entry.history, entry.job.attempts, run, entry.job.lock)
             entry.queue(entry.job.due_ms)
         return len(lapsed)
 

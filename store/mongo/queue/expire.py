@@ -7,7 +7,7 @@ from typing import Final
 
 from store.mongo.queue.changes import apply, apply_alike
 from store.mongo.queue.create import drop_hidden
-from store.mongo.queue.documents import outcome_bytes
+from store.mongo.queue.documents import history_documents, history_from, outcome_bytes
 from store.mongo.queue.endings import NEEDED, Step, archive_step, key_of
 from store.mongo.queue.making import follow_made, is_waiting_to_appear
 from store.mongo.queue.rates import collect_full
@@ -22,7 +22,7 @@ from store.mongo.server.ledger import LAPSE_MS
 from store.mongo.server.tally import Effect, entering
 from store.mongo.server.turn_opening import open_turns_of
 from store.names import AHEAD_MS
-from store.values.jobs import ABANDONED, ExpireReport
+from store.values.jobs import ABANDONED, MOST_ATTEMPTS, ExpireReport, lost, with_attempt
 from vocabulary.states import FAILED_CODES, FINAL_CODES
 
 _SOON_MS: Final = 5000
@@ -38,15 +38,15 @@ class MongoExpire(Core):
     async def expire_locks(self, *, now_ms: int, limit: int = 1000, owner: str | None = None) -> int:
         jobs = self.collections.jobs
         lapsed: Document = {"s": schema.RUNNING} | ({"at": {"$lte": now_ms}} if owner is None else {"lock": owner})
-        needed = {"type": 1, "due": 1, "d": 1, "key": 1, "dom": 1, "prio": 1}
+        needed = dict.fromkeys(("type", "due", "d", "key", "dom", "prio", "attempts", "claimed", "lock", "past"), 1)
         rows = await jobs.find(lapsed, needed, hint=schema.UPKEEP).sort("at", 1).limit(limit).to_list(limit)
         early = [row for row in rows if row["due"] > now_ms and not row.get("d")]
-        expired = len(await apply(self, [_defer_step(row, lapsed) for row in early], now_ms))
+        expired = len(await apply(self, [_defer_step(row, lapsed, now_ms) for row in early], now_ms))
         if len(rows) > len(early):
             # No counter changes with it: running is counted from its index.
             done = await jobs.update_many(
                 {"_id": {"$in": [row["_id"] for row in rows if row not in early]}, **lapsed},
-                [{"$set": {"s": schema.QUEUED, "at": "$due"}}, {"$unset": "lock"}],
+                [{"$set": {"s": schema.QUEUED, "at": "$due", "past": _past_and_lost(now_ms)}}, {"$unset": "lock"}],
             )
             expired += done.modified_count
             late = [entering(Effect(row["type"], row["_id"], key=key_of(row)), row) for row in rows if row not in early]
@@ -100,9 +100,18 @@ def _in_queue_since(before_ms: int) -> Document:
     return {"create": {"$lt": before_ms}, "done": not_since, "claimed": not_since}
 
 
-def _defer_step(row: Document, lapsed: Document) -> Step:
+def _past_and_lost(now_ms: int) -> Document:
+    """The history after a run that was lost, as `with_attempt` has it: many jobs are changed in one write."""
+    (run,) = history_documents(with_attempt((), 0, lost(0, now_ms), ""))
+    lasted_us = {"$multiply": [{"$max": [{"$subtract": [now_ms, "$claimed"]}, 0]}, 1000]}
+    run |= {"number": "$attempts", "started_ms": "$claimed", "duration_us": lasted_us, "daemon": "$lock"}
+    return {"$slice": [{"$concatArrays": [{"$ifNull": ["$past", []]}, [run]]}, -MOST_ATTEMPTS]}
+
+
+def _defer_step(row: Document, lapsed: Document, now_ms: int) -> Step:
     """A job that was started before the store had it may be due later than its lease lapses."""
-    queued = {"s": schema.QUEUED, "at": row["due"], "d": True}
+    history = with_attempt(history_from(row), row["attempts"], lost(row["claimed"], now_ms), row["lock"])
+    queued = {"s": schema.QUEUED, "at": row["due"], "d": True, "past": history_documents(history)}
     return Step(
         {"_id": row["_id"], "d": None, **lapsed},
         {"$set": queued, "$unset": {"lock": ""}},

@@ -19,7 +19,8 @@ from store.sqlite.queue.listing import ENDED, archived_pairs
 from store.sqlite.queue.rates import collect_full
 from store.sqlite.queue.release import requeue
 from store.sqlite.queue.row_changes import delete_rows, leave, put_in_queue
-from store.values.jobs import ExpireReport
+from store.sqlite.queue.rows import decode_history, encode_history
+from store.values.jobs import ExpireReport, lost, with_attempt
 from vocabulary.states import FAILED_CODES, FINAL_CODES
 
 _FAILED: Final = frozenset(CODE_NUMBER[code] for code in FAILED_CODES)
@@ -39,11 +40,21 @@ _CUT: Final = (
 )
 
 
+_NOTE: Final = "UPDATE jobs SET history = ? WHERE n = ?"
+
+
 def expire_locks(tx: Tx, now_ms: int, limit: int, owner: str | None) -> int:
     which, value = ("j.lease <= ?", now_ms) if owner is None else ("j.lock = ?", owner)
-    sql = f"SELECT {COLUMNS} FROM jobs j WHERE j.state = {State.RUNNING} AND {which} ORDER BY j.lease LIMIT ?"
-    lapsed = [Row(*row) for row in tx.conn.execute(sql, (value, limit))]
+    columns = f"j.claimed, j.lock, {COLUMNS}"
+    sql = f"SELECT {columns} FROM jobs j WHERE j.state = {State.RUNNING} AND {which} ORDER BY j.lease LIMIT ?"
+    found = fetch(tx.conn, sql, (value, limit))
+    lapsed = [Row(*row) for _, _, *row in found]
     requeue(tx, lapsed, now_ms)
+    histories = [
+        encode_history(with_attempt(decode_history(row.history), row.attempts, lost(claimed_ms, now_ms), lock))
+        for row, (claimed_ms, lock, *_) in zip(lapsed, found, strict=True)
+    ]
+    tx.conn.executemany(_NOTE, [(history, row.n) for history, row in zip(histories, lapsed, strict=True)])
     _promote_due(tx, now_ms, limit)
     collect_full(tx, now_ms, limit)
     return len(lapsed)

@@ -1,9 +1,12 @@
 """Leases: renewed by their owner, lapsing by the clock that is passed in, recovered by anyone."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from store.base import JobState, Lease, Retry, Store
+from store.base import Code, JobState, Lease, Retry, Store
 from store.errors import InvalidValue
+from store.values.jobs import LOST, MOST_ATTEMPTS, Attempt
 from tests.support.jobs import (
     JOBTYPE,
     LEASE_MS,
@@ -17,6 +20,7 @@ from tests.support.jobs import (
     new_job,
     new_jobs,
     outcome,
+    retry,
 )
 
 DAY_MS = 86_400_000
@@ -54,6 +58,44 @@ async def test_the_owner_can_see_which_deliveries_it_has_and_until_when(store: S
     assert await store.get_leases(OWNER, []) == {}
     await store.expire_locks(now_ms=kept_ms)
     assert await store.get_leases(OWNER, asked) == {asked[1]: renewed_ms}
+
+
+async def history(store: Store, job_id: str) -> Sequence[Attempt]:
+    record = await store.get_job(TENANT, job_id, now_ms=T0)
+    assert record is not None
+    return record.history
+
+
+async def test_a_run_that_was_lost_is_in_the_history(store: Store) -> None:
+    await store.add_jobs([new_job(1)], now_ms=T0)
+    lost = await claim_one(store, owner="a1")
+    await store.expire_locks(now_ms=T0 + LEASE_MS)
+    run = Attempt(1, T0, 1000 * LEASE_MS, Code.ERROR, 503, "the run was lost: nobody renewed its lease", 0, "a1")
+    assert await history(store, lost.id) == (run,)
+    failed = await claim_one(store)
+    await store.release_jobs(OWNER, [retry(failed, T0, message="boom")], now_ms=T0)
+    assert [(run.number, run.message) for run in await history(store, lost.id)] == [(1, LOST.message), (2, "boom")]
+
+
+async def test_the_last_runs_that_were_lost_are_kept(store: Store) -> None:
+    await store.add_jobs([new_job(1)], now_ms=T0)
+    runs: Sequence[Attempt] = ()
+    for _ in range(MOST_ATTEMPTS + 2):
+        job = await claim_one(store)
+        await store.expire_locks(now_ms=T0 + LEASE_MS)
+        runs = await history(store, job.id)
+    assert [run.number for run in runs] == list(range(3, MOST_ATTEMPTS + 3))
+
+
+@pytest.mark.parametrize("start", [0, 3_600_000])
+async def test_a_run_before_its_time_that_was_lost_is_in_the_history(store: Store, start: int) -> None:
+    job = new_job(1, dt_ms=T0 + start)
+    await store.add_running_jobs(OWNER, [job], lease_ms=LEASE_MS, now_ms=T0)
+    assert await store.expire_locks(now_ms=T0 + LEASE_MS, owner=OWNER) == 1
+    record = await store.get_job(TENANT, job.id, now_ms=T0 + LEASE_MS)
+    assert record is not None
+    assert record.state is (JobState.DEFERRED if start else JobState.WAITING)
+    assert [(run.number, run.started_ms, run.daemon) for run in record.history] == [(1, T0, OWNER)]
 
 
 async def test_all_lapsed_leases_are_recovered_in_steps(store: Store) -> None:
