@@ -232,7 +232,8 @@ def _present(found: JobRecord) -> Step:
         case JobState.DEFERRED:
             return Step("next", "Next attempt" if _has_run(found) else "Eligible", job.dt_ms)
         case JobState.PAUSED:
-            return Step("now", "Waiting for related jobs to finish")
+            is_by_relatives = found.pending_children or job.parent
+            return Step("now", "Waiting for related jobs to finish" if is_by_relatives else "Held by a consumer")
         case JobState.ARCHIVED:
             return Step("done", "Archived", found.done_ms, "kept with its result until it is purged")
 
