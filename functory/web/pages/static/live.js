@@ -86,8 +86,9 @@ function isTyping() {
 
 // Make `old` look like `fresh` and touch nothing that is the same: focus, selection, scrolling and open lists stay.
 function merge(old, fresh) {
-  const focused = document.activeElement;
+  const focused = document.activeElement, followed = [...old.querySelectorAll("pre.text")].filter(isAtItsEnd);
   mergeNodes(old, fresh);
+  for (const text of followed) text.scrollTop = text.scrollHeight;
   if (focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true }); // it was moved
 }
 
@@ -119,8 +120,18 @@ function drop(node) {
 }
 
 function update(old, fresh) {
-  if (old.nodeType !== Node.ELEMENT_NODE) { if (old.data !== fresh.data) old.data = fresh.data; }
+  if (old.nodeType !== Node.ELEMENT_NODE) { if (old.data !== fresh.data) changeText(old, fresh.data); }
   else if (!old.isEqualNode(fresh)) { copyAttributes(old, fresh); if (!isBusy(old)) mergeNodes(old, fresh); }
+}
+
+// A log that grows: what is selected in it stays selected.
+function changeText(node, text) {
+  if (text.startsWith(node.data)) node.appendData(text.slice(node.data.length));
+  else node.data = text;
+}
+
+function isAtItsEnd(element) {
+  return element.scrollHeight - element.scrollTop - element.clientHeight < 4;
 }
 
 function keyOf(node) {
