@@ -67,3 +67,17 @@ async def test_jobs_that_a_consumer_holds_are_on_the_board_and_on_the_page_of_th
         assert "Held by relatives or a consumer" in listed
         assert sorted(JOB_ROW.findall(listed)) == sorted(ids)
         assert "<b>Held by a consumer</b>" in await shown(acme, f"/ui/t/acme/job/{ids[0]}")
+
+
+async def test_of_a_job_that_runs_the_start_is_shown_and_not_the_end_of_its_lease(site: Site) -> None:
+    (job_id,) = await site.add("x")
+    await retry_all(site, 1)
+    site.clock.advance(60)
+    now_ms = site.clock.now_ms()
+    await site.store.claim_jobs("acme-thumb", 1, owner="a7", lease_ms=30_000, now_ms=now_ms)
+    site.clock.advance(25)
+    async with visitor(site, "acme") as acme:
+        listed = await shown(acme, "/ui/t/acme/jobs?state=running")
+        assert re.search(r"started <time [^>]*data-ago>25 s ago</time>", listed)
+        page = await shown(acme, f"/ui/t/acme/job/{job_id}")
+        assert re.search(r"<b>Running on daemon a7</b>, started <time [^>]*data-ago>25 s ago</time>", page)

@@ -46,6 +46,8 @@ class Step(NamedTuple):
     title: str
     time_ms: int | None = None
     text: str = ""
+    started_ms: int = 0
+    """Of what still runs: shown as how long ago that was."""
 
 
 @pages.get("/ui/t/{tenant}/job/{id}", scope="read", live="live/job.html")
@@ -221,7 +223,7 @@ def _present(found: JobRecord) -> Step:
     match found.state:
         case JobState.RUNNING:
             title = "Held by a worker" if is_with_worker else f"Running on daemon {job.lock}"
-            return Step("now", title, None, "its lease is renewed while it runs")
+            return Step("now", title, None, "its lease is renewed while it runs", found.claimed_ms)
         case JobState.LAPSED:
             title = "Lost by its worker" if is_with_worker else f"Lost by daemon {job.lock}"
             return Step(

@@ -45,7 +45,7 @@ class JobLine(NamedTuple):
     code: str
     attempts: int
     time_ms: int
-    """When it ended; for others, when it is due or its lease ends."""
+    """When it ended, or its run started; for others, when it is due, or its lease ended."""
     duration_us: int | None
     message: str
     size_bytes: int
@@ -114,14 +114,16 @@ def codes_of(text: str) -> frozenset[Code]:
 
 def line_of(record: JobRecord) -> JobLine:
     job, outcome = record.job, record.outcome
+    is_running = record.state is JobState.RUNNING
+    times = {JobState.ARCHIVED: record.done_ms, JobState.RUNNING: record.claimed_ms}
     return JobLine(
         job.id,
         type_of(job.jobtype),
         record.state.value,
         outcome.code.value if outcome else "",
         job.attempts,
-        record.done_ms if record.state is JobState.ARCHIVED else job.dt_ms,
-        outcome.duration_us if outcome else None,
+        times.get(record.state, job.dt_ms),
+        outcome.duration_us if outcome and not is_running else None,  # not of an earlier run
         inert_text.line(outcome.message, 160) if outcome else "",
         record.data_bytes,
     )
