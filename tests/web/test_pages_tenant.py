@@ -74,6 +74,13 @@ async def test_a_choice_is_saved_or_refused(
     assert await limits_of(site) == (before if expected is None else expected)
 
 
+async def test_who_pauses_a_tenant_is_asked_first_and_who_resumes_it_is_not(site: Site) -> None:
+    async with visitor(site, "operator") as operator:
+        assert f'action="{PAGE}/pause" data-confirm="Pause this tenant?' in (await operator.get(PAGE)).text
+        await operator.post(f"{PAGE}/pause")
+        assert f'action="{PAGE}/resume">' in (await operator.get(PAGE)).text
+
+
 async def test_a_form_that_is_sent_twice_creates_one_key(site: Site) -> None:
     async with visitor(site, "operator") as operator:
         (key_id,) = re.findall(r'name="key_id" value="(\w+)"', (await operator.get(PAGE)).text)

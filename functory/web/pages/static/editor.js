@@ -24,6 +24,7 @@ export async function helpEditor(form) {
   lang.addEventListener("change", () => editor.speak(lang.value));
   form.addEventListener("input", forget);
   markError();
+  keepPayload(form.elements.payload, form.querySelectorAll(".files a"));
 
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -48,7 +49,7 @@ export async function helpEditor(form) {
       else if (answer.status === 401) warn(signedOut());
       else complain(page.querySelector("main p")?.textContent || "Something went wrong.");
     } catch {
-      complain(`The service cannot be reached. ${isTry ? "Try again." : "Reload the page to see whether it was saved."}`);
+      complain(`The service cannot be reached. ${isTry ? "Try again." : "Save again when it is back: nothing is saved twice."}`);
     } finally {
       button.disabled = false;
       button.textContent = label;
@@ -105,6 +106,15 @@ export async function helpEditor(form) {
     if (problem) editor.mark(Number(problem.dataset.line), Number(problem.dataset.column || 0));
     else editor.mark(0, 0);
   }
+}
+
+// A payload that was typed stays when another file of the folder is opened.
+function keepPayload(field, links) {
+  const name = `payload for ${location.pathname}`, kept = sessionStorage.getItem(name);
+  sessionStorage.removeItem(name);
+  if (kept !== null) field.value = kept;
+  const keep = () => { if (field.value !== field.defaultValue) sessionStorage.setItem(name, field.value); };
+  for (const link of links) link.addEventListener("click", keep);
 }
 
 // Whether a field would be lost that could be saved. A payload to try is not stored anyway.
