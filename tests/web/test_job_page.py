@@ -131,7 +131,7 @@ async def test_a_round_that_ended_well_is_followed_by_another_and_not_by_an_atte
 async def test_a_parent_without_a_delay_was_never_due_later(site: Site) -> None:
     (parent,) = await site.add("x")
     token = await claim(site)
-    (child,) = await site.add("y", path=f"/acme/job/part/add?parent={parent}")
+    await site.add("y", path=f"/acme/job/part/add?parent={parent}")
     await site.intake.flush()
     await site.store.release_jobs("a7", [Finish(parent, token, Outcome(Code.OK, 200, T0), b"x")], now_ms=T0)
     site.clock.advance(5)

@@ -241,8 +241,13 @@ def _has_run(found: JobRecord) -> bool:
     return found.outcome is not None and found.outcome.started_ms > 0
 
 
-def _is_retried(found: JobRecord) -> bool:
-    return found.outcome is not None and found.outcome.code in {Code.RETRY, Code.ERROR}
+def _next(found: JobRecord) -> Step:
+    """When it runs again, or for the first time."""
+    job, outcome = found.job, found.outcome
+    is_retried = outcome is not None and outcome.code in {Code.RETRY, Code.ERROR}
+    if job.repeat and not is_retried:
+        return Step("next", "Next round", job.dt_ms, f"repeats: {inert_text.line(job.repeat)}")
+    return Step("next", "Next attempt" if _has_run(found) else "Eligible", job.dt_ms)
 
 
 def _present(found: JobRecord) -> Step:
@@ -260,10 +265,8 @@ def _present(found: JobRecord) -> Step:
             )
         case JobState.WAITING:
             return Step("now", "Waiting for a runner")
-        case JobState.DEFERRED if job.repeat and not _is_retried(found):
-            return Step("next", "Next round", job.dt_ms, f"repeats: {inert_text.line(job.repeat)}")
         case JobState.DEFERRED:
-            return Step("next", "Next attempt" if _has_run(found) else "Eligible", job.dt_ms)
+            return _next(found)
         case JobState.PAUSED:
             is_by_relatives = found.pending_children or job.parent
             return Step("now", "Waiting for related jobs to finish" if is_by_relatives else "Held by a consumer")

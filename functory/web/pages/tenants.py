@@ -106,9 +106,7 @@ async def create_key(call: PageCall) -> web.StreamResponse:
         raise InvalidInput("the label has at most 100 characters")
     key_id = call.form.get("key_id")
     try:
-        _, text = await keys.create_key(
-            call.service, call.who.key_id, name, scopes=scopes, label=label, key_id=key_id
-        )
+        _, text = await keys.create_key(call.service, call.who.key_id, name, scopes=scopes, label=label, key_id=key_id)
     except Conflict:
         raise Conflict(f"key {key_id} was created by this form before: its text is shown only once") from None
     return await render_page(call, await _page(call, new_key=text))

@@ -124,10 +124,13 @@ function update(old, fresh) {
   else if (!old.isEqualNode(fresh)) { copyAttributes(old, fresh); if (!isBusy(old)) mergeNodes(old, fresh); }
 }
 
-// A log that grows: what is selected in it stays selected.
+// A log that grows at its end, and perhaps loses lines at its beginning: what is selected in it stays selected.
 function changeText(node, text) {
-  if (text.startsWith(node.data)) node.appendData(text.slice(node.data.length));
-  else node.data = text;
+  const old = node.data, first = text.indexOf("\n") + 1; // it tells how many lines are left out
+  const lost = text.startsWith(old) ? 0 : old.indexOf(text.slice(first, first + 500)), start = lost ? first : 0;
+  if (lost < 0 || !text.startsWith(old.slice(lost), start)) { node.data = text; return; }
+  node.appendData(text.slice(start + old.length - lost));
+  node.replaceData(0, lost, text.slice(0, start));
 }
 
 function isAtItsEnd(element) {
