@@ -108,6 +108,14 @@ export async function helpEditor(form) {
   }
 }
 
+// Whether a field would be lost that could be saved. A payload to try is not stored anyway.
+function isChanged(field) {
+  if (field.name === "payload" || ["hidden", "submit"].includes(field.type)) return false;
+  if (field.type === "checkbox") return field.checked !== field.defaultChecked;
+  if (field.nodeName === "SELECT") return [...field.options].some((it) => it.selected !== it.defaultSelected);
+  return field.value !== field.defaultValue;
+}
+
 // A payload that was typed stays when another file of the folder is opened.
 function keepPayload(field, links) {
   const name = `payload for ${location.pathname}`, kept = sessionStorage.getItem(name);
@@ -115,12 +123,4 @@ function keepPayload(field, links) {
   if (kept !== null) field.value = kept;
   const keep = () => { if (field.value !== field.defaultValue) sessionStorage.setItem(name, field.value); };
   for (const link of links) link.addEventListener("click", keep);
-}
-
-// Whether a field would be lost that could be saved. A payload to try is not stored anyway.
-function isChanged(field) {
-  if (field.name === "payload" || ["hidden", "submit"].includes(field.type)) return false;
-  if (field.type === "checkbox") return field.checked !== field.defaultChecked;
-  if (field.nodeName === "SELECT") return [...field.options].some((it) => it.selected !== it.defaultSelected);
-  return field.value !== field.defaultValue;
 }
