@@ -36,11 +36,23 @@ async def create_key(
     scopes: Sequence[str] | None = None,
     label: str = "",
     expires_s: int | None = None,
+    key_id: str | None = None,
 ) -> tuple[ApiKey, str]:
-    """A new key and its text, which cannot be shown again. Without scopes it gets all that its kind can have."""
+    """A new key and its text, which cannot be shown again. Without scopes it gets all that its kind can have.
+
+    key_id is one of `new_key_id`, from whoever may ask twice and wants one key. Raises Conflict the second time.
+    """
     key, text = new_key(tenant, service.now_ms(), scopes=scopes, label=label, expires_s=expires_s)
+    if key_id is not None:
+        if len(key_id) != _ID_CHARS or not set(key_id) <= set(_ID_ALPHABET):
+            raise InvalidInput(f"a key id has {_ID_CHARS} small letters and digits", detail={"field": "key_id"})
+        key, text = key._replace(key_id=key_id), text.replace(key.key_id, key_id, 1)
     await add_key(service, actor, key)
     return key, text
+
+
+def new_key_id() -> str:
+    return "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_CHARS))
 
 
 def new_key(
@@ -55,7 +67,7 @@ def new_key(
                 f"scope {scope!r} is not one of {', '.join(allowed)}, which this kind of key can have",
                 detail={"field": "scopes"},
             )
-    key_id = "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_CHARS))
+    key_id = new_key_id()
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     expires_ms = None if expires_s is None else now_ms + expires_s * 1000
     return ApiKey(key_id, tenant, hash_secret(secret), chosen, now_ms, expires_ms, label), f"fk_{key_id}_{secret}"

@@ -90,7 +90,8 @@ def _by_state(record: JobRecord) -> _Finding | None:  # noqa: PLR0911 (a table o
             detail = {"until_ms": job.dt_ms, "attempts": job.attempts, "code": outcome.code.value}
             return "retry_backoff", text, detail | {"message": outcome.message}
         case JobState.DEFERRED:
-            return "deferred", f"it is deferred until {iso_time(job.dt_ms)}", {"until_ms": job.dt_ms}
+            told = f"repeats ({job.repeat}), and its next round is at" if job.repeat else "is deferred until"
+            return "deferred", f"it {told} {iso_time(job.dt_ms)}", {"until_ms": job.dt_ms}
         case _:
             return None
 

@@ -62,6 +62,24 @@ async def test_every_page_is_for_everyone(browser: Browser, server: DaemonProces
     assert found == []
 
 
+async def test_on_no_screen_something_is_out_of_sight(
+    browser: Browser, server: DaemonProcess, keys: dict[str, str]
+) -> None:
+    """The board shows fewer columns where there is no room; the menu begins where the reader is."""
+    async with reader(browser, server.url, keys["acme"]) as page:
+        for width in (720, 960, 1130):
+            await page.set_viewport_size({"width": width, "height": 800})
+            await page.goto("/ui/t/acme")
+            assert await page.locator(".scroll:has(#board)").evaluate("it => it.scrollWidth <= it.clientWidth"), width
+            await expect(page.locator("#board th.narrow")).to_be_visible()
+        await page.set_viewport_size({"width": 390, "height": 844})
+        for place, name in (("replay", "Replay"), ("secrets", "Secrets")):
+            await page.goto(f"/ui/t/acme/{place}")
+            await expect(page.get_by_role("link", name=name, exact=True)).to_be_in_viewport(ratio=1)
+        await page.goto("/ui/t/acme/workers")
+        await expect(page.get_by_role("button", name="Drain gpu-1")).to_be_in_viewport(ratio=1)
+
+
 async def test_by_keyboard_alone(browser: Browser, server: DaemonProcess, keys: dict[str, str]) -> None:
     async with reader(browser, server.url) as page:
         await page.goto("/ui/signin")

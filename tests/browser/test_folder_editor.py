@@ -45,6 +45,21 @@ async def test_the_line_of_an_error_is_marked_in_its_file(
             await expect(page.locator(".cm-error-line")).to_have_text(line)
 
 
+async def test_a_payload_stays_when_another_file_is_opened(
+    browser: Browser, server: DaemonProcess, tenant: Tenant
+) -> None:
+    await tenant.client.put_folder("three", tar_of(FILES))
+    async with reader(browser, server.url, tenant.key) as page:
+        await page.goto(f"{tenant.home}/type/three/edit")
+        await expect(page.locator("#code")).to_be_visible()
+        await page.get_by_label("Payload").fill("typed by hand")
+        await page.get_by_role("link", name="a.py").click()
+        await expect(page.locator("#body")).to_have_value("X = 1\n")
+        await expect(page.get_by_label("Payload")).to_have_value("typed by hand")
+        await page.reload()
+        await expect(page.locator("#code")).to_be_visible()
+
+
 async def save(page: Page, code: str) -> None:
     await write_code(page, code)
     await page.get_by_role("button", name="Save and activate").click()

@@ -7,7 +7,7 @@ import re
 import pytest
 from aiohttp import ClientSession
 from msgspec import UnsetType
-from playwright.async_api import Browser, Route, expect
+from playwright.async_api import Browser, Dialog, Route, expect
 
 from tests.browser.conftest import Tenant
 from tests.browser.reader import reader, write_code
@@ -128,7 +128,7 @@ async def test_a_try_keeps_the_page_and_no_result_outlives_its_code(
         assert await page.evaluate("window.isTheSamePage") is True
         await page.context.clear_cookies()  # signed out meanwhile: it is told, and nothing that was typed is lost
         await page.get_by_role("button", name="Try it").click()
-        await expect(page.get_by_role("alert")).to_contain_text("sign in")
+        await expect(page.get_by_role("alert")).to_contain_text("You were signed out.")
         await expect(page.locator("#body")).to_have_value("return payload.lower()")
     assert (await tenant.client.get_handler("upper")).version == 1, "a try never saves"
 
@@ -207,8 +207,10 @@ async def test_the_operator_pauses_a_tenant_and_its_jobs_wait(
     browser: Browser, server: DaemonProcess, operator_key: str, tenant: Tenant
 ) -> None:
     await tenant.client.put_handler("work", "python", "return {}")
-    async with reader(browser, server.url, operator_key) as page:
-        await expect(page.locator(".isolation")).to_contain_text("isolation L0")
+    async with reader(browser, server.url, operator_key) as first:
+        await expect(first.locator(".isolation")).to_contain_text("isolation L0")
+        page = await first.context.new_page()  # one that may ask
+        page.on("dialog", Dialog.accept)
         await page.goto(f"/ui/operator?q={tenant.name}")
         await page.get_by_role("link", name=tenant.name, exact=True).click()
         await page.get_by_role("button", name="Pause tenant").click()

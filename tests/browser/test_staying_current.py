@@ -61,6 +61,27 @@ async def test_a_job_that_is_deferred_again_has_another_head(
         await expect(page.locator(".head .st-deferred")).to_be_visible()
 
 
+async def test_a_log_that_grows_is_followed_and_keeps_what_is_selected(
+    browser: Browser, server: DaemonProcess, tenant: Tenant
+) -> None:
+    body = "import time\nfor number in range(600):\n    print('line', number, flush=True)\n    time.sleep(0.05)"
+    await tenant.client.put_handler("talk", "python", body)
+    job_id = await add(tenant.client, "talk")
+    async with reader(browser, server.url, tenant.key) as page:
+        await page.goto(f"{tenant.home}/job/{job_id}")
+        log = page.get_by_label("Log", exact=True)
+        await expect(log).to_contain_text("line 40")
+        await log.evaluate("it => { it.scrollTop = it.scrollHeight; }")
+        await log.evaluate("({ firstChild: it }) => getSelection().setBaseAndExtent(it, 0, it, 6)")
+        await expect(log).to_contain_text("line 100")
+        assert await page.evaluate("getSelection().toString()") == "line 0"
+        assert await log.evaluate("it => it.scrollHeight - it.scrollTop - it.clientHeight") < 4
+        await log.evaluate("it => { it.scrollTop = 0; }")
+        await expect(log).to_contain_text("line 200")
+        assert await log.evaluate("it => it.scrollTop") == 0
+        await tenant.client.cancel_job(job_id)
+
+
 async def test_no_page_is_loaded_again_while_somebody_types(
     browser: Browser, server: DaemonProcess, tenant: Tenant, operator_key: str
 ) -> None:

@@ -84,6 +84,40 @@ async def test_an_open_editor_saves_after_signing_in_again(
     assert (await tenant.client.get_handler("up")).version == 2
 
 
+@pytest.mark.parametrize(
+    ("place", "button", "done"),
+    [
+        ("type/waits/post", "Post job", "Job posted"),  # one without a handler: its page is not loaded again
+        ("secrets", "Set secret", "Secret set"),
+        ("type/up/edit", "Save and activate", "Saved and activated"),
+    ],
+)
+async def test_who_was_signed_out_loses_nothing_and_signs_in_in_another_tab(
+    browser: Browser, server: DaemonProcess, tenant: Tenant, place: str, button: str, done: str
+) -> None:
+    await tenant.client.put_handler("up", "python", "return 1")
+    async with reader(browser, server.url, tenant.key) as page:
+        await page.goto(f"{tenant.home}/{place}")
+        if place == "secrets":
+            await page.get_by_label("Name").fill("API_KEY")
+            await page.get_by_label("Value").fill("sesame")
+        elif place.endswith("post"):
+            await page.get_by_label("Payload").fill("sesame")
+        else:
+            await write_code(page, "return 'sesame'")
+        await page.context.clear_cookies()
+        await page.get_by_role("button", name=button).click()
+        await expect(page.get_by_role("alert")).to_contain_text("You were signed out.")
+        async with page.expect_popup() as opened:
+            await page.get_by_role("link", name="Sign in in another tab").click()
+        other = await opened.value
+        await other.get_by_label("Your key").fill(tenant.key)
+        await other.get_by_role("button", name="Sign in").click()
+        await expect(other).to_have_title(re.compile("Scoreboard"))
+        await page.get_by_role("button", name=button).click()
+        await expect(page.get_by_role("status")).to_contain_text(done)
+
+
 async def test_the_keys_of_the_editor_work_in_every_field(
     browser: Browser, server: DaemonProcess, tenant: Tenant
 ) -> None:
@@ -185,6 +219,30 @@ async def test_what_was_typed_while_a_new_handler_was_saved_is_saved_by_the_next
         await expect(page.locator('input[name="version"]')).to_have_value("1")
         await page.get_by_role("button", name="Save and activate").click()
         await expect(page.get_by_role("status")).to_contain_text("Saved and activated")
+    assert (await tenant.client.get_handler("up")).version == 2
+
+
+async def test_who_saves_again_after_an_answer_was_lost_does_not_save_twice(
+    browser: Browser, server: DaemonProcess, tenant: Tenant
+) -> None:
+    await tenant.client.put_handler("up", "python", "return 1")
+    async with reader(browser, server.url, tenant.key) as page:
+
+        async def lose_the_answer(route: Route) -> None:
+            if route.request.method == "POST":
+                await route.fetch(max_redirects=0)
+                await route.abort()
+            else:
+                await route.continue_()
+
+        await page.route(re.compile("/edit$"), lose_the_answer)
+        await page.goto(f"{tenant.home}/type/up/edit")
+        await write_code(page, "return 2")
+        await page.get_by_role("button", name="Save and activate").click()
+        await expect(page.get_by_role("alert")).to_contain_text("Save again when it is back: nothing is saved twice.")
+        await page.unroute_all()
+        await page.get_by_role("button", name="Save and activate").click()
+        await expect(page.get_by_role("status")).to_contain_text("this version is already active")
     assert (await tenant.client.get_handler("up")).version == 2
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from functory.operations import consumers
-from store.base import Code, ConsumerRecord, EndReport, WindowMove
+from store.base import Code, ConsumerRecord, EndReport, Outcome, Retry, WindowMove
 from store.errors import StoreUnavailable
 from tests.support.jobs import archive
 from tests.support.pages import visitor
@@ -93,6 +93,21 @@ async def test_a_failed_index_is_what_blocks(site: Site) -> None:
     assert (gap["index"], gap["state"], gap["code"], gap["since_ms"]) == (1, "archived", "failed", T0)
     async with visitor(site, "acme") as acme:
         assert "Index 1 blocks progress." in (await acme.get("/ui/t/acme/consumers/verify")).text
+
+
+async def test_an_index_that_is_retried_says_so_with_its_last_error(site: Site) -> None:
+    await put(site)
+    await site.add("a", path="/acme/job/block/add")
+    await site.intake.flush()
+    await lead(site, released=1)
+    for attempt in range(2):
+        (job,) = await site.store.claim_jobs("acme-block", 1, owner=SYSID, lease_ms=30_000, now_ms=T0 + attempt)
+        failed = Outcome(Code.ERROR, 500, T0, message="<b>no disk</b>")
+        await site.store.release_jobs(SYSID, [Retry(job.id, job.token, T0 + attempt + 1, failed)], now_ms=T0 + attempt)
+    async with visitor(site, "acme") as acme:
+        page = (await acme.get("/ui/t/acme/consumers/verify")).text
+        assert "Index 1 holds up progress: retrying, attempt 3." in page
+        assert "ended attempt 2 with error: <bdi>&lt;b&gt;no disk&lt;/b&gt;</bdi>" in page
 
 
 async def test_stop_start_check_and_delete(site: Site) -> None:

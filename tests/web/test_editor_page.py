@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from functory.operations.keys import create_key
 from journal.options import JournalOptions
 from tests.support.folders import put, untar
 from tests.support.pages import Shown, Visitor, visitor
@@ -231,3 +232,12 @@ async def test_a_handler_that_is_opened_and_saved_is_unchanged(site: Site, field
         assert saved.location.endswith("note=unchanged"), saved.text
         is_fixed = "readonly" in (await acme.get(EDIT)).text
     assert is_fixed == (b"\r" in fields["body"].encode().replace(b"\r\n", b""))
+
+
+async def test_who_may_only_read_is_told_of_no_keys_to_try_and_save(site: Site) -> None:
+    _, site.keys["reader"] = await create_key(site.service, "test", "acme", scopes=["read"])
+    await site.call("PUT", "/acme/handler/up?lang=sh", data=b"cat")
+    for who, is_told in (("acme", True), ("reader", False)):
+        async with visitor(site, who) as visit:
+            page = (await visit.get("/ui/t/acme/type/up/edit")).text
+            assert ("<kbd>S</kbd> save" in page) is is_told, who

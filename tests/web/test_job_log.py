@@ -177,6 +177,7 @@ async def test_odd_progress_is_shown(site: Site, progress: bytes) -> None:
     [
         (50, "█" * 15 + "░" * 15 + " 50 %"),
         (250, "█" * 30 + " 250 %"),
+        (25.333333, "█" * 8 + "░" * 22 + " 25.3 %"),
         (-3.5, "░" * 30 + " -3.5 %"),
         ("reading", "reading"),
         ({"done": 3}, '{"done": 3}'),

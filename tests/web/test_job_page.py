@@ -2,7 +2,7 @@
 
 import re
 
-from store.base import Code, Outcome, Retry
+from store.base import Code, Finish, Outcome, Rearm, Retry
 from tests.support.pages import Visitor, visitor
 from tests.support.web import T0, Site
 
@@ -107,3 +107,57 @@ async def test_all_children_can_be_seen(site: Site) -> None:
         assert "First page" not in first
         seen = [*JOB_ROW.findall(first), *JOB_ROW.findall(rest)]
         assert sorted(seen) == sorted(children)
+
+
+async def test_a_round_that_ended_well_is_followed_by_another_and_not_by_an_attempt(site: Site) -> None:
+    (job_id,) = await site.add("x", path="/acme/job/thumb/add?repeat=FINISHED,%20%2B1%20HOUR")
+    token = await claim(site)
+    ok = Outcome(Code.OK, 200, T0)
+    await site.store.release_jobs("a7", [Rearm(job_id, token, T0 + 3_600_000, ok)], now_ms=T0)
+    async with visitor(site, "acme") as acme:
+        page = await shown(acme, job_id)
+        assert STEP.findall(page)[-1] == ("next", "Next round")
+        assert "repeats: FINISHED, +1 HOUR" in page
+        assert "it repeats (FINISHED, +1 HOUR), and its next round is at <time" in page
+        assert "<dt>Attempts</dt>" not in page
+        site.clock.advance(3600)
+        token = await claim(site)
+        now_ms = site.clock.now_ms()
+        error = Outcome(Code.ERROR, 500, now_ms)
+        await site.store.release_jobs("a7", [Retry(job_id, token, now_ms + 9000, error)], now_ms=now_ms)
+        assert STEP.findall(await shown(acme, job_id))[-1] == ("next", "Next attempt")
+
+
+async def test_a_parent_without_a_delay_was_never_due_later(site: Site) -> None:
+    (parent,) = await site.add("x")
+    token = await claim(site)
+    await site.add("y", path=f"/acme/job/part/add?parent={parent}")
+    await site.intake.flush()
+    await site.store.release_jobs("a7", [Finish(parent, token, Outcome(Code.OK, 200, T0), b"x")], now_ms=T0)
+    site.clock.advance(5)
+    await site.run(1, jobtype="acme-part")
+    async with visitor(site, "acme") as acme:
+        assert "Due" not in [name for _, name in STEP.findall(await shown(acme, parent))]
+
+
+async def test_there_is_no_handler_to_fix_where_workers_take_the_jobs(site: Site) -> None:
+    (job_id,) = await site.add("x")
+    await site.run(1, Code.FAILED)
+    async with visitor(site, "acme") as acme:
+        assert "Fix the handler" in await shown(acme, job_id)
+        await site.call("PUT", "/acme/handler/thumb", json={"lang": "worker"})
+        assert "Fix the handler" not in await shown(acme, job_id)
+
+
+async def test_progress_in_percent_is_a_bar(site: Site) -> None:
+    (job_id,) = await site.add("x")
+    await claim(site)
+    async with visitor(site, "acme") as acme:
+        site.control.glimpses["acme", job_id] = (b"", b"25.333333")
+        page = await shown(acme, job_id)
+        assert '<progress max="100" value="25.3"' in page
+        assert "25.3 %" in page
+        assert '<div class="banner">' not in page, "nothing to worry about"
+        site.control.glimpses["acme", job_id] = (b"", b'"reading <b>"')
+        page = await shown(acme, job_id)
+        assert ("<progress" in page, "reading &lt;b&gt;" in page) == (False, True)

@@ -143,7 +143,10 @@ async def test_the_editor_tries_saves_and_keeps_what_was_typed_when_it_is_wrong(
         changes = (await acme.get("/ui/t/acme/type/thumb/version/2")).text
         assert '<li class="d-removed">-return 1</li>' in changes
         assert '<li class="d-added">+return 2</li>' in changes
-        assert (await acme.get("/ui/t/acme/type/thumb/version/9")).status == 404
+        for nothing in ("9", "2?against=9"):
+            assert (await acme.get(f"/ui/t/acme/type/thumb/version/{nothing}")).status == 404
+        size = f"with settings {len(stored.data)} B"
+        assert size in (await acme.get("/ui/t/acme/type/thumb/version/1")).text
         back = await acme.post("/ui/t/acme/type/thumb/rollback", {"version": "1"})
         assert back.location.endswith("?note=rolled_back")
         new = await acme.post("/ui/t/acme/new", {**form, "type": "fresh", "do": "save"})

@@ -74,6 +74,22 @@ async def test_a_stranger_cannot_make_an_answers_headers_long(site: Site, query:
 
 
 @pytest.mark.parametrize(
+    ("path", "page"),
+    [
+        ("/ui/operator/tenants", "/ui/operator"),
+        ("/ui/operator/tenants/acme/keys", "/ui/operator/tenants/acme"),
+        ("/ui/operator/tenants/%2F%2Fevil/keys", "/ui/operator/tenants/%2F%2Fevil"),
+    ],
+)
+async def test_the_address_of_a_form_leads_to_its_page(site: Site, path: str, page: str) -> None:
+    async with visitor(site, "operator") as operator:
+        answer = await operator.get(path, Accept=BROWSER)
+        assert (answer.status, answer.location) == (303, page)
+    async with visitor(site, "acme") as acme:
+        assert (await acme.get(path, Accept=BROWSER)).status == 404
+
+
+@pytest.mark.parametrize(
     ("path", "status"),
     [
         ("/ui/nowhere", 404),
@@ -81,7 +97,7 @@ async def test_a_stranger_cannot_make_an_answers_headers_long(site: Site, query:
         ("/ui/scoreboard", 404),
         ("/ui/static/nothing", 404),
         ("/ui/%3Cscript%3E", 404),
-        ("/ui/operator/tenants/acme/keys", 405),
+        ("/ui/operator/tenants/acme/pause", 405),
     ],
 )
 async def test_an_unknown_address_is_a_page_for_a_browser_and_json_for_others(

@@ -11,7 +11,7 @@ from tests.support.pages import visitor
 from tests.support.stores import BACK_ENDS, back_end_params
 from tests.support.web import Site, open_site
 
-TILE = re.compile(r'<div class="tile[^"]*"><dt>([^<]+)</dt><dd>([^<]+)</dd></div>')
+TILE = re.compile(r'<div class="tile[^"]*"><dt>([^<]+)</dt><dd>(?:<a [^>]*>)?([^<]+)<')
 CELL = re.compile(r"<td[^>]*>([^<]*)</td>")
 
 

@@ -31,6 +31,16 @@ async def test_a_job_that_failed_again_is_shown_after_many_other_failures(site: 
         assert f"/ui/t/acme/job/{job_id}" in text
 
 
+async def test_the_last_job_becomes_due_and_then_became(site: Site) -> None:
+    async with visitor(site, "acme") as acme:
+        await site.add("x", "y")
+        await site.run(code=Code.FAILED)
+        page = (await acme.post("/ui/t/acme/replay", {**FORM, "rate_per_s": "0.1"})).location
+        assert re.search(r"the last one becomes due <time[^>]*>in 10", (await acme.get(page)).text)
+        site.clock.advance(14)
+        assert re.search(r"the last one became due <time[^>]*>4 s ago", (await acme.get(page)).text)
+
+
 async def test_all_that_failed_again_are_counted_and_some_are_shown(site: Site) -> None:
     async with visitor(site, "acme") as acme:
         page, _ = await begin(site, acme, *"abcdefghij")

@@ -72,3 +72,27 @@ async def test_a_choice_is_saved_or_refused(
         answer = await operator.post(PAGE, {**await form_of(operator), **changes})
     assert answer.status == (422 if expected is None else 303)
     assert await limits_of(site) == (before if expected is None else expected)
+
+
+async def test_who_pauses_a_tenant_is_asked_first_and_who_resumes_it_is_not(site: Site) -> None:
+    async with visitor(site, "operator") as operator:
+        assert f'action="{PAGE}/pause" data-confirm="Pause this tenant?' in (await operator.get(PAGE)).text
+        await operator.post(f"{PAGE}/pause")
+        assert f'action="{PAGE}/resume">' in (await operator.get(PAGE)).text
+
+
+async def test_a_form_that_is_sent_twice_creates_one_key(site: Site) -> None:
+    async with visitor(site, "operator") as operator:
+        (key_id,) = re.findall(r'name="key_id" value="(\w+)"', (await operator.get(PAGE)).text)
+        form = {"key_id": key_id, "read": "yes", "label": "shop"}
+        made = await operator.post(f"{PAGE}/keys", form)
+        (text,) = re.findall(r'id="new-key">([^<]+)<', made.text)
+        assert (made.status, text.startswith(f"fk_{key_id}_")) == (200, True)
+        again = await operator.post(f"{PAGE}/keys", form)
+        assert (again.status, 'id="new-key"' in again.text) == (409, False)
+        assert "was created by this form before" in again.text
+        assert (await operator.post(f"{PAGE}/keys", {**form, "key_id": "../x"})).status == 422
+    listed = (await site.get("/admin/tenants/acme/keys", key="operator")).json["keys"]
+    assert [it["label"] for it in listed].count("shop") == 1
+    async with visitor(site) as stranger:
+        assert (await stranger.sign_in(text)).status == 303

@@ -28,6 +28,7 @@ SHOWS: Final = {
     "all": "All types",
     "failing": "Failed in the last hour",
     "busy": "With jobs waiting or running",
+    "held": "With jobs that are held",
     "paused": "Paused",
     "no_handler": "Without a handler",
     "no_worker": "Without a worker",
@@ -71,6 +72,7 @@ async def show_board(call: PageCall) -> Page:
         "waiting": sum(it.waiting for it in seen.counters.values()),
         "running": sum(it.running for it in seen.counters.values()),
         "deferred": sum(it.deferred for it in seen.counters.values()),
+        "held": sum(it.blocked for it in seen.counters.values()),
         "types": len(seen.counters),
         "matching": len(chosen),
         "start": start,
@@ -111,6 +113,7 @@ def _order(text: str) -> tuple[str, bool]:
 
 _FITS: Final[Mapping[str, Callable[[TypeCounters, Snapshot], bool]]] = {
     "busy": lambda it, _: it.waiting + it.running > 0,
+    "held": lambda it, _: it.blocked > 0,
     "paused": lambda it, _: it.paused,
     "no_handler": lambda it, seen: it.jobtype not in seen.handled,
     "no_worker": lambda it, seen: it.jobtype in seen.unasked_s,

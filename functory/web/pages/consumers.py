@@ -3,11 +3,12 @@
 from typing import Final
 
 from functory.operations import consumers
-from functory.operations.consumers import Standing, leader_of, window_of
+from functory.operations.consumers import Gap, Standing, leader_of, window_of
+from functory.web.pages import inert_text
 from functory.web.pages.call import PageCall
 from functory.web.pages.charts import window_bar
 from functory.web.pages.declaration import Go, Page, Pages
-from store.base import JobState
+from store.base import Attempt, JobState
 from store.errors import NotFound
 from vocabulary.names import is_type, type_of
 
@@ -38,6 +39,7 @@ async def show_consumer(call: PageCall) -> Page:
         "window": window,
         "sizes": sizes,
         "gap": gap,
+        "failing": _last_failure(gap),
         "gap_code": gap.record.outcome.code.value if gap is not None and ended_badly and gap.record.outcome else "",
         "now_ms": call.now_ms,
     }
@@ -59,6 +61,14 @@ def _name(call: PageCall) -> str:
     if not is_type(name):
         raise NotFound("there is no such consumer")
     return name
+
+
+def _last_failure(gap: Gap | None) -> Attempt | None:
+    """The last run of the index that progress waits for, if that did not end well and is to be repeated."""
+    if gap is None or gap.record.state is JobState.ARCHIVED or not gap.record.history:
+        return None
+    last = gap.record.history[-1]
+    return last._replace(message=inert_text.line(last.message, 300))
 
 
 def _row(standing: Standing, now_ms: int) -> dict[str, object]:

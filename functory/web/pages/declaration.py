@@ -54,6 +54,8 @@ class PageRoute:
     form: Callable[..., Awaitable[Page]] | None = None
     """The page that the form is on. It is the answer when the form is refused, and has then what was typed in
     `call.form`; the frame tells why."""
+    is_page: bool = True
+    """False for the address of a form that leads whoever asks for it to a page."""
 
 
 class Pages:
@@ -62,9 +64,9 @@ class Pages:
     def __init__(self) -> None:
         self.all: list[PageRoute] = []
 
-    def get(self, path: str, *, scope: Access, live: str = "") -> Callable[[_F], _F]:
+    def get(self, path: str, *, scope: Access, live: str = "", is_page: bool = True) -> Callable[[_F], _F]:
         def declare(call: _F) -> _F:
-            self.all.append(PageRoute("GET", path, call, scope, live))
+            self.all.append(PageRoute("GET", path, call, scope, live, is_page=is_page))
             return call
 
         return declare

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 from aiohttp import web
 
 from functory.errors import Missing
-from functory.operations import job_changes, job_log, jobs
+from functory.operations import handlers, job_changes, job_log, jobs
 from functory.operations.jobs import Queued
 from functory.operations.why import why
 from functory.web.api.large_job import result_answer
@@ -16,10 +16,10 @@ from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Go, Page, Pages
 from functory.web.pages.failures import find_group
 from functory.web.pages.job_list import line_of
-from functory.wire.progress_text import progress_text
+from functory.wire.progress_text import percent_of, percent_text, progress_text
 from functory.workers.values import OWNER
-from store.base import Attempt, JobPage, JobRecord, JobState
-from vocabulary.names import type_of
+from store.base import Attempt, Code, JobPage, JobRecord, JobState
+from vocabulary.names import WORKER, type_of
 from vocabulary.origin import origin_of
 from vocabulary.time_text import iso_time
 
@@ -28,6 +28,7 @@ pages = Pages()
 _CHILDREN: Final = 50
 _PLAIN: Final = "text/plain; charset=utf-8"
 _UNDER_WAY: Final = frozenset({JobState.RUNNING, JobState.LAPSED})
+_AT_REST: Final = frozenset({JobState.ARCHIVED, JobState.DEFERRED})
 _BAD: Final = frozenset({"failed", "error", "abandoned"})
 
 
@@ -39,6 +40,13 @@ class Why(NamedTuple):
     after: str
 
 
+class Progress(NamedTuple):
+    """What a job says of its progress; percent for a bar, if it is a number."""
+
+    text: str
+    percent: float | None
+
+
 class Step(NamedTuple):
     """A point on the time line. kind chooses its mark: done, now, next, or an outcome."""
 
@@ -46,6 +54,8 @@ class Step(NamedTuple):
     title: str
     time_ms: int | None = None
     text: str = ""
+    started_ms: int = 0
+    """Of what still runs: shown as how long ago that was."""
 
 
 @pages.get("/ui/t/{tenant}/job/{id}", scope="read", live="live/job.html")
@@ -77,12 +87,13 @@ async def show_job(call: PageCall) -> Page:
         "outcome": outcome,
         "record": found,
         "is_bad": code in _BAD,
+        "can_fix": code in _BAD and found.state in _AT_REST and await _can_fix(call, type_of(job.jobtype)),
         "message": inert_text.line(outcome.message) if outcome else "",
         "payload": inert_text.show(job.data, found.data_bytes),
         "result": inert_text.show(outcome.result, found.result_bytes) if outcome and outcome.result else None,
         "log": inert_text.show(printed, is_log=True) if printed else None,
         "is_silent": _has_run(found) and found.state not in _UNDER_WAY,
-        "progress": None if progress is None else inert_text.line(progress_text(progress)),
+        "progress": None if progress is None else _progress(progress),
         "attempts": _attempts(found),
         "follows": origin_of(job.options),
         "children": [line_of(record) for record in children.records],
@@ -147,6 +158,7 @@ def _values(
         "outcome": None,
         "record": None,
         "is_bad": False,
+        "can_fix": False,
         "message": "",
         "payload": None,
         "result": None,
@@ -164,6 +176,20 @@ def _values(
         "options": None,
         "tenant": call.tenant,
     }
+
+
+def _progress(progress: object) -> Progress:
+    percent = percent_of(progress)
+    text = progress_text(progress) if percent is None else percent_text(percent)
+    return Progress(inert_text.line(text), percent)
+
+
+async def _can_fix(call: PageCall, type_name: str) -> bool:
+    """Whether the reader may change the code that failed. That of a worker is elsewhere."""
+    if not call.may("handlers"):
+        return False
+    handler = await handlers.find_handler(call.service, call.tenant, type_name)
+    return handler is None or handler.lang != WORKER
 
 
 def _attempts(found: JobRecord) -> list[Attempt]:
@@ -196,10 +222,11 @@ def _steps(found: JobRecord, now_ms: int) -> list[Step]:
     job, outcome = found.job, found.outcome
     steps = [Step("done", "Accepted", job.create_ms, "saved in the journal"), Step("done", "Stored")]
     will_run_again = found.state is JobState.DEFERRED and outcome is not None  # then it is due in the future
-    if job.due_ms > job.create_ms and not will_run_again:
+    if job.scheduled_ms > job.create_ms and not will_run_again:
         steps.append(_due(found, now_ms))
     if found.claimed_ms and not (found.state is JobState.DEFERRED and outcome is None):
-        times = f"attempt {job.attempts}" if job.attempts else "before it was queued again"
+        earlier = "the last round" if job.repeat else "before it was queued again"
+        times = f"attempt {job.attempts}" if job.attempts else earlier
         steps.append(Step("done", "Claimed", found.claimed_ms, times))
     if outcome is not None and found.state not in _UNDER_WAY:
         if _has_run(found):
@@ -214,6 +241,15 @@ def _has_run(found: JobRecord) -> bool:
     return found.outcome is not None and found.outcome.started_ms > 0
 
 
+def _next(found: JobRecord) -> Step:
+    """When it runs again, or for the first time."""
+    job, outcome = found.job, found.outcome
+    is_retried = outcome is not None and outcome.code in {Code.RETRY, Code.ERROR}
+    if job.repeat and not is_retried:
+        return Step("next", "Next round", job.dt_ms, f"repeats: {inert_text.line(job.repeat)}")
+    return Step("next", "Next attempt" if _has_run(found) else "Eligible", job.dt_ms)
+
+
 def _present(found: JobRecord) -> Step:
     """Where it is now."""
     job = found.job
@@ -221,7 +257,7 @@ def _present(found: JobRecord) -> Step:
     match found.state:
         case JobState.RUNNING:
             title = "Held by a worker" if is_with_worker else f"Running on daemon {job.lock}"
-            return Step("now", title, None, "its lease is renewed while it runs")
+            return Step("now", title, None, "its lease is renewed while it runs", found.claimed_ms)
         case JobState.LAPSED:
             title = "Lost by its worker" if is_with_worker else f"Lost by daemon {job.lock}"
             return Step(
@@ -230,17 +266,18 @@ def _present(found: JobRecord) -> Step:
         case JobState.WAITING:
             return Step("now", "Waiting for a runner")
         case JobState.DEFERRED:
-            return Step("next", "Next attempt" if _has_run(found) else "Eligible", job.dt_ms)
+            return _next(found)
         case JobState.PAUSED:
-            return Step("now", "Waiting for related jobs to finish")
+            is_by_relatives = found.pending_children or job.parent
+            return Step("now", "Waiting for related jobs to finish" if is_by_relatives else "Held by a consumer")
         case JobState.ARCHIVED:
             return Step("done", "Archived", found.done_ms, "kept with its result until it is purged")
 
 
 def _due(found: JobRecord, now_ms: int) -> Step:
     """Its time has come, or will come, or is one that it did not live to see."""
-    due_ms = found.job.due_ms
     if found.state is JobState.DEFERRED:
-        return Step("next", "Due", due_ms)
+        return Step("next", "Due", found.job.due_ms)
+    due_ms = found.job.scheduled_ms
     is_past = due_ms <= (found.done_ms if found.state is JobState.ARCHIVED else now_ms)
     return Step("done", "Due" if is_past else "Deferred until", due_ms)

@@ -14,14 +14,18 @@ from vocabulary.names import type_of
 pages = Pages()
 
 PAGE_JOBS: Final = 50
+NOT_ENDED: Final = "unfinished"
+"""In place of a state: all others than archived, one after the other."""
 STATES: Final = {
     "archived": "Ended",
+    NOT_ENDED: "Not ended yet",
     "waiting": "Waiting",
     "running": "Running",
     "deferred": "Deferred",
-    "paused": "Held by relatives",
+    "paused": "Held by relatives or a consumer",
     "lapsed": "Lost by their daemon",
 }
+_UNFINISHED: Final = ("running", "lapsed", "waiting", "deferred", "paused")
 CODES: Final = {
     "": "Any outcome",
     "ok": "ok",
@@ -41,7 +45,7 @@ class JobLine(NamedTuple):
     code: str
     attempts: int
     time_ms: int
-    """When it ended; for others, when it is due or its lease ends."""
+    """When it ended, or its run started; for others, when it is due, or its lease ended."""
     duration_us: int | None
     message: str
     size_bytes: int
@@ -54,17 +58,16 @@ async def list_jobs(call: PageCall) -> Page:
     code = call.query("code") if call.query("code") in CODES and state == "archived" else ""  # others have none yet
     type_name = call.query("type")
     where = JobFilter(
-        JobState(state),
+        JobState.ARCHIVED if state == NOT_ENDED else JobState(state),
         None,
         codes_of(code) if code else None,
         call.number("since_ms", 0, 0, 1 << 52) or None,
         call.number("until_ms", 0, 0, 1 << 52) or None,
     )
     cursor = call.query("cursor") or None
+    list_page = _list_unfinished if state == NOT_ENDED else _list_state
     try:
-        page = await jobs.list_jobs(
-            call.service, call.tenant, where, named=type_name or None, cursor=cursor, limit=PAGE_JOBS
-        )
+        page = await list_page(call, where, type_name or None, cursor, PAGE_JOBS)
     except (InvalidInput, PatternTooLong) as error:
         call.refusal, page = str(error), JobPage((), None)
     values = {
@@ -81,20 +84,46 @@ async def list_jobs(call: PageCall) -> Page:
     return Page("jobs.html", values, 422 if call.refusal else 200)
 
 
+async def _list_state(call: PageCall, where: JobFilter, named: str | None, cursor: str | None, limit: int) -> JobPage:
+    return await jobs.list_jobs(call.service, call.tenant, where, named=named, cursor=cursor, limit=limit)
+
+
+async def _list_unfinished(
+    call: PageCall, where: JobFilter, named: str | None, cursor: str | None, limit: int
+) -> JobPage:
+    """The store lists one state at a time, so a cursor is that of a state, after its name. A job that changes its state
+    between two pages may be on both, or on none."""
+    name, _, place = (cursor or "").partition(" ")
+    states = _UNFINISHED[_UNFINISHED.index(name) :] if name in _UNFINISHED else _UNFINISHED
+    records: list[JobRecord] = []
+    for state in states:
+        if len(records) == limit:
+            return JobPage(tuple(records), state)
+        where, rest = where._replace(state=JobState(state)), limit - len(records)
+        page = await _list_state(call, where, named, place or None, rest)
+        records += page.records
+        if page.cursor is not None:
+            return JobPage(tuple(records), f"{state} {page.cursor}")
+        place = ""
+    return JobPage(tuple(records), None)
+
+
 def codes_of(text: str) -> frozenset[Code]:
     return frozenset(Code(name) for name in text.split(",") if name)
 
 
 def line_of(record: JobRecord) -> JobLine:
     job, outcome = record.job, record.outcome
+    is_running = record.state is JobState.RUNNING
+    times = {JobState.ARCHIVED: record.done_ms, JobState.RUNNING: record.claimed_ms}
     return JobLine(
         job.id,
         type_of(job.jobtype),
         record.state.value,
         outcome.code.value if outcome else "",
         job.attempts,
-        record.done_ms if record.state is JobState.ARCHIVED else job.dt_ms,
-        outcome.duration_us if outcome else None,
+        times.get(record.state, job.dt_ms),
+        outcome.duration_us if outcome and not is_running else None,  # not of an earlier run
         inert_text.line(outcome.message, 160) if outcome else "",
         record.data_bytes,
     )

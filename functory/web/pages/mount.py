@@ -56,7 +56,7 @@ PAGES: Final = [
     )
     for page in module.pages.all
 ]
-_SHOWN: Final = frozenset(page.path for page in PAGES if page.method == "GET")
+_SHOWN: Final = frozenset(page.path for page in PAGES if page.method == "GET" and page.is_page)
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 
 

@@ -1,6 +1,7 @@
 """One tenant, for the operator: its weight, limits and suspension, and its keys."""
 
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 from aiohttp import web
@@ -54,6 +55,16 @@ async def create_tenant(call: PageCall) -> Go | Page:
     return Go(f"/ui/operator/tenants/{new.name}", "tenant_created")
 
 
+@pages.get("/ui/operator/tenants", scope="operator", is_page=False)
+async def go_to_list(_: PageCall) -> Go:
+    return Go("/ui/operator")
+
+
+@pages.get("/ui/operator/tenants/{name}/keys", scope="operator", is_page=False)
+async def go_to_tenant(call: PageCall) -> Go:
+    return Go(f"/ui/operator/tenants/{quote(call.params['name'], safe='')}")
+
+
 @pages.get("/ui/operator/tenants/{name}", scope="operator")
 async def show_tenant(call: PageCall) -> Page:
     return await _page(call)
@@ -84,7 +95,8 @@ async def resume(call: PageCall) -> Go:
 
 @pages.post("/ui/operator/tenants/{name}/keys", scope="operator", form=show_tenant)
 async def create_key(call: PageCall) -> web.StreamResponse:
-    """Renders the page itself instead of redirecting: the secret is in this one answer and is never shown again."""
+    """Renders the page itself instead of redirecting: the secret is in this one answer and is never shown again. The
+    form brings the id of its key, so whoever loads the answer again does not create another one."""
     name = (await tenants.get_tenant(call.service, call.params["name"])).name
     scopes = [scope for scope in TENANT_SCOPES if call.form.get(scope) == "yes"]
     if not scopes:
@@ -92,7 +104,11 @@ async def create_key(call: PageCall) -> web.StreamResponse:
     label = call.form.get("label", "").strip()
     if len(label) > 100:
         raise InvalidInput("the label has at most 100 characters")
-    _, text = await keys.create_key(call.service, call.who.key_id, name, scopes=scopes, label=label)
+    key_id = call.form.get("key_id")
+    try:
+        _, text = await keys.create_key(call.service, call.who.key_id, name, scopes=scopes, label=label, key_id=key_id)
+    except Conflict:
+        raise Conflict(f"key {key_id} was created by this form before: its text is shown only once") from None
     return await render_page(call, await _page(call, new_key=text))
 
 
@@ -127,6 +143,7 @@ async def _page(call: PageCall, new_key: str = "") -> Page:
         "keys": await keys.list_keys(call.service, tenant.name),
         "scopes": TENANT_SCOPES,
         "new_key": new_key,
+        "key_id": keys.new_key_id(),
         "usage": await usage_of(call.service, tenant.name),
     }
     return Page("tenant.html", values)

@@ -33,8 +33,8 @@ async def show_version(call: PageCall) -> Page:
     stored = await handlers.get_handler(call.service, call.tenant, call.type_name, number)
     versions = await handlers.list_versions(call.service, call.tenant, call.type_name)
     older = [it.version for it in versions if it.version < number]
-    against = _version(call.query("against")) if call.query("against") else (older[0] if older else 0)
-    before = await handlers.find_handler(call.service, call.tenant, call.type_name, against) if against else None
+    against = _version(call.query("against", "0") or "0") or (older[0] if older else 0)
+    before = await handlers.get_handler(call.service, call.tenant, call.type_name, against) if against else None
     entry = decode_handler(stored.data).entry
     old, new = await changed_texts(call.service, before, stored, entry)
     lines, is_cut = diff(_text(before) + old, _text(stored) + new)
@@ -46,6 +46,7 @@ async def show_version(call: PageCall) -> Page:
         "against": before.version if before else 0,
         "lines": lines,
         "is_cut": is_cut,
+        "size_bytes": len(stored.data),
         "body": inert_text.show(decode_handler(stored.data).body.encode()),
         "has_turning": inert_text.has_turning(_text(stored) + new),
         "files": await file_rows(call.service, stored, entry),

@@ -11,6 +11,10 @@ if (address.searchParams.has("note")) {
   history.replaceState(history.state, "", address);
 }
 
+// On a narrow screen the menu scrolls, and begins where the reader is.
+const here = document.querySelector('.nav a[aria-current="page"]'), menu = here?.closest("ul");
+if (menu) menu.scrollLeft = here.offsetLeft + here.offsetWidth - menu.offsetLeft - menu.clientWidth / 2;
+
 localTimes(document);
 document.getElementById("zone").textContent = "Times are in your zone. Hover for UTC.";
 setInterval(() => localTimes(document), 5000);

@@ -1,5 +1,6 @@
 // The editor of a handler: highlighting, the line of an error, two keys; to try or to save does not reload the page, and
 // shows the steps while packages are got; and who leaves is asked before unsaved changes are lost.
+import { banner, signedOut, takeToken } from "./forms.js";
 import { send } from "./steps.js";
 
 export async function helpEditor(form) {
@@ -25,6 +26,7 @@ export async function helpEditor(form) {
   lang.addEventListener("change", () => editor.speak(lang.value));
   form.addEventListener("input", forget);
   markError();
+  keepPayload(form.elements.payload, form.querySelectorAll(".files a"));
 
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -46,9 +48,10 @@ export async function helpEditor(form) {
       }
       else if (answer.location) { isSaved = true; location.assign(answer.location); }
       else if (page.getElementById("outcome")) show(page);
-      else complain(page.querySelector("main p")?.textContent || "Something went wrong."); // e.g. signed out
+      else if (answer.status === 401) warn(signedOut());
+      else complain(page.querySelector("main p")?.textContent || "Something went wrong.");
     } catch {
-      complain(`The service cannot be reached. ${isTry ? "Try again." : "Reload the page to see whether it was saved."}`);
+      complain(`The service cannot be reached. ${isTry ? "Try again." : "Save again when it is back: nothing is saved twice."}`);
     } finally {
       button.disabled = false;
       button.textContent = label;
@@ -58,11 +61,7 @@ export async function helpEditor(form) {
 
   // Who has signed in again, perhaps in another tab, has a new session, and the page's token is of the old one.
   async function renewToken() {
-    const page = await freshPage(location.href);
-    const token = page.querySelector('form.handler input[name="token"]')?.value;
-    if (!token || token === form.elements.token.value) return false;
-    for (const field of document.querySelectorAll('input[name="token"]')) field.value = token;
-    return true;
+    return takeToken(await freshPage(location.href));
   }
 
   async function freshPage(address) {
@@ -90,9 +89,11 @@ export async function helpEditor(form) {
   }
 
   function complain(text) {
-    const banner = document.createElement("div");
-    Object.assign(banner, { id: "problem", className: "banner bad", role: "alert", textContent: text });
-    document.getElementById("trouble").replaceChildren(banner);
+    warn(banner(text));
+  }
+
+  function warn(problem) {
+    document.getElementById("trouble").replaceChildren(problem);
   }
 
   // A result belongs to the code and the payload that it came from.
@@ -120,4 +121,13 @@ function isChanged(field) {
   if (field.type === "checkbox") return field.checked !== field.defaultChecked;
   if (field.nodeName === "SELECT") return [...field.options].some((it) => it.selected !== it.defaultSelected);
   return field.value !== field.defaultValue;
+}
+
+// A payload that was typed stays when another file of the folder is opened.
+function keepPayload(field, links) {
+  const name = `payload for ${location.pathname}`, kept = sessionStorage.getItem(name);
+  sessionStorage.removeItem(name);
+  if (kept !== null) field.value = kept;
+  const keep = () => { if (field.value !== field.defaultValue) sessionStorage.setItem(name, field.value); };
+  for (const link of links) link.addEventListener("click", keep);
 }

@@ -1,4 +1,5 @@
-// Forms that a browser sends itself: each once, and the theme without leaving the page.
+// Forms that a browser sends itself: each once, the theme without leaving the page, and what somebody typed
+// (`data-keep`) only while they are signed in.
 
 const sent = new Set();
 const FORGET_MS = 5000;
@@ -13,8 +14,42 @@ export function helpForms() {
     setTimeout(() => sent.delete(form), FORGET_MS); // the browser may have been told to stop
     // After all other listeners: who is asked whether to leave may stay, and is asked again the next time.
     addEventListener("beforeunload", (leave) => { if (leave.defaultPrevented) sent.delete(form); }, { once: true });
+    if (form.matches("[data-keep]")) { event.preventDefault(); sendSignedIn(form); }
   });
   addEventListener("pageshow", () => sent.clear());
+}
+
+// Who was signed out meanwhile stays on the page. Who has signed in again has a new session, and the form gets its token.
+async function sendSignedIn(form) {
+  const answer = await fetch(location.href, { redirect: "manual" }).catch(() => null);
+  const isSignedOut = answer?.type === "opaqueredirect";
+  if (answer && !isSignedOut) { takeToken(new DOMParser().parseFromString(await answer.text(), "text/html")); return form.submit(); }
+  sent.delete(form);
+  document.getElementById("problem")?.remove();
+  form.before(isSignedOut ? signedOut() : banner("The service cannot be reached. Nothing was sent."));
+  document.getElementById("problem").scrollIntoView({ block: "nearest" });
+}
+
+// Whether the other page is of another session than this one was.
+export function takeToken(page) {
+  const token = page.querySelector('input[name="token"]')?.value, fields = document.querySelectorAll('input[name="token"]');
+  if (!token || token === fields[0].value) return false;
+  for (const field of fields) field.value = token;
+  return true;
+}
+
+export function banner(...content) {
+  const made = document.createElement("div"), text = document.createElement("p");
+  text.append(...content);
+  Object.assign(made, { id: "problem", className: "banner bad", role: "alert" });
+  made.append(text);
+  return made;
+}
+
+export function signedOut() {
+  const link = document.createElement("a");
+  Object.assign(link, { href: "/ui/signin", target: "_blank", rel: "noopener", textContent: "Sign in in another tab" });
+  return banner("You were signed out. ", link, ", then press the button again.");
 }
 
 // The answer is this page with the other theme: what is typed here stays.

@@ -86,8 +86,9 @@ function isTyping() {
 
 // Make `old` look like `fresh` and touch nothing that is the same: focus, selection, scrolling and open lists stay.
 function merge(old, fresh) {
-  const focused = document.activeElement;
+  const focused = document.activeElement, followed = [...old.querySelectorAll("pre.text")].filter(isAtItsEnd);
   mergeNodes(old, fresh);
+  for (const text of followed) text.scrollTop = text.scrollHeight;
   if (focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true }); // it was moved
 }
 
@@ -119,8 +120,21 @@ function drop(node) {
 }
 
 function update(old, fresh) {
-  if (old.nodeType !== Node.ELEMENT_NODE) { if (old.data !== fresh.data) old.data = fresh.data; }
+  if (old.nodeType !== Node.ELEMENT_NODE) { if (old.data !== fresh.data) changeText(old, fresh.data); }
   else if (!old.isEqualNode(fresh)) { copyAttributes(old, fresh); if (!isBusy(old)) mergeNodes(old, fresh); }
+}
+
+// A log that grows at its end, and perhaps loses lines at its beginning: what is selected in it stays selected.
+function changeText(node, text) {
+  const old = node.data, first = text.indexOf("\n") + 1; // it tells how many lines are left out
+  const lost = text.startsWith(old) ? 0 : old.indexOf(text.slice(first, first + 500)), start = lost ? first : 0;
+  if (lost < 0 || !text.startsWith(old.slice(lost), start)) { node.data = text; return; }
+  node.appendData(text.slice(start + old.length - lost));
+  node.replaceData(0, lost, text.slice(0, start));
+}
+
+function isAtItsEnd(element) {
+  return element.scrollHeight - element.scrollTop - element.clientHeight < 4;
 }
 
 function keyOf(node) {
