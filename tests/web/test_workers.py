@@ -204,10 +204,10 @@ async def test_the_page_of_workers(site: Site) -> None:
         about = {"name": "<u>&'\"", "host": "<b>box", "version": "<i>7", "capacity": 3}
         first, second = await take(site, worker=about, types=["<s>*", "re*"])
         page = (await acme.get("/ui/t/acme/workers")).text
-        assert '2 of 3</td><td class="num">0</td>' in page
+        assert '2 of 3</td><td class="num wide">0</td>' in page
         await report(site, {**lease(first), "exitcode": 200}, {**lease(second), "progress": 50})
         page = (await acme.get("/ui/t/acme/workers")).text
-        assert '1 of 3</td><td class="num">1</td>' in page, "one has ended, the other goes on"
+        assert '1 of 3</td><td class="num wide">1</td>' in page, "one has ended, the other goes on"
         for text in ("&lt;u&gt;&amp;&#39;&#34;", "&lt;b&gt;box", "&lt;i&gt;7", "&lt;s&gt;* re*", "1 of 3"):
             assert text in page, text
         drained = await acme.post("/ui/t/acme/workers/drain", {"name": "<u>&'\""})
