@@ -12,6 +12,7 @@ from functory.errors import InvalidInput
 from handlers.languages import LANGUAGE_OF_FILE, LANGUAGES
 from handlers.model import Handler
 from handlers.validation import parse_handler
+from vocabulary.names import WORKER
 
 _NO_SETTINGS: Final = frozenset({"lang", "body", "lock", "entry", "tree"})
 
@@ -22,8 +23,12 @@ async def read_handler(file: Path, lang: str | None, **fields: object) -> Handle
     return parse_handler({"lang": lang, "body": body, **fields})
 
 
-async def read_body(source: str, lang: str | None) -> tuple[str, str]:
-    """(language, body) of a file, or of a URL."""
+async def read_body(source: str | None, lang: str | None) -> tuple[str, str]:
+    """(language, body) of a file, or of a URL. None: a type that workers serve, of which nothing need be said."""
+    if source is None and lang == WORKER:
+        return lang, ""
+    if source is None:
+        raise InvalidInput("No FILE: give the code of the handler, or --lang worker if workers serve the type")
     if lang == "http" or source.startswith(("http://", "https://")):
         return "http", source
     path = Path(source)

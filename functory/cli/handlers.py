@@ -54,7 +54,9 @@ def add_commands(commands: Commands) -> None:
 def _add_put(actions: Commands) -> None:
     put = actions.add_parser("put", help="register a file as the handler of a type")
     put.add_argument("type")
-    put.add_argument("file", metavar="FILE", help="the code; for lang http, the URL")
+    put.add_argument(
+        "file", metavar="FILE", nargs="?", help="the code; for lang http, the URL; for lang worker, none is needed"
+    )
     put.add_argument("--lang", help="the language, if the extension does not tell")
     put.add_argument("--timeout-s", "--timeout", type=float, metavar="SECONDS", help="per job (default: 60)")
     put.add_argument("--memory-mb", type=int, help="per context (default: 128)")

@@ -37,6 +37,8 @@ CASES = [
     ("work renew a:1 --lease-s 3 b:2", {"leases": [("a", 1), ("b", 2)]}),
     ("work report a:1 --result x ok", {"leases": ("a", 1), "outcome": "ok"}),
     ("work return a:1 --json b:2", {"leases": [("a", 1), ("b", 2)]}),
+    ("handler put resize --lang worker", {"type": "resize", "file": None}),
+    ("handler put thumb --keep none thumb.py", {"type": "thumb", "file": "thumb.py"}),
     ("daemon pause --json 7", {"sysid": "7"}),
     ("daemon resume 7 --json", {"sysid": "7"}),
     ("job update id --json -- -x", {"id": "id", "payload": "-x"}),
