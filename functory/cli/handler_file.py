@@ -2,13 +2,15 @@
 
 import asyncio
 import base64
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import aiofiles
 
-from functory.errors import InvalidInput
+from functory.errors import ClientError, InvalidInput
+from handlers.errors import HandlerSyntaxError
 from handlers.languages import LANGUAGE_OF_FILE, LANGUAGES
 from handlers.model import Handler
 from handlers.validation import parse_handler
@@ -47,6 +49,19 @@ async def read_body(source: str | None, lang: str | None) -> tuple[str, str]:
         content = await opened.read()
     is_binary = lang in LANGUAGES and LANGUAGES[lang].is_binary
     return lang, base64.b64encode(content).decode() if is_binary else _text(content, source)
+
+
+@contextmanager
+def named_files(files: Mapping[str, str]) -> Iterator[None]:
+    """A mistake in a text names the file that it came from, by the field whose text that is. Raises InvalidInput."""
+    try:
+        yield
+    except (ClientError, HandlerSyntaxError) as error:
+        code = error.error_code if isinstance(error, ClientError) else error.code
+        field = str(error.detail.get("field")) if isinstance(error, ClientError) else error.field
+        if code != HandlerSyntaxError.code or field not in files:
+            raise
+        raise InvalidInput(f"{files[field]}: {str(error).removeprefix(f'{field}: ')}") from error
 
 
 async def read_text(file: Path) -> str:

@@ -91,11 +91,17 @@ def _add_put(actions: Commands) -> None:
 
 
 async def run_put(client: "Client", arguments: argparse.Namespace) -> int:
-    from functory.cli.handler_file import read_body, read_text, settings_besides  # noqa: PLC0415 (not for the parser)
+    from functory.cli.handler_file import (  # noqa: PLC0415 (not for the parser)
+        named_files,
+        read_body,
+        read_text,
+        settings_besides,
+    )
 
     lang, body = await read_body(arguments.file, arguments.lang)
     hooks = zip(_HOOKS, (arguments.before, arguments.before_each, arguments.after_each), strict=True)
-    texts = {name: await read_text(file) for name, file in hooks if file is not None}
+    files = {name: file for name, file in hooks if file is not None}
+    texts = {name: await read_text(file) for name, file in files.items()}
     fields: dict[str, Any] = given(
         timeout_s=arguments.timeout_s,
         memory_mb=arguments.memory_mb,
@@ -112,7 +118,7 @@ async def run_put(client: "Client", arguments: argparse.Namespace) -> int:
         **texts,
     )
     how = {"upgrade": arguments.upgrade, "merge": not arguments.reset}
-    with StepLine() as line:
+    with StepLine() as line, named_files({"body": arguments.file, **{name: str(it) for name, it in files.items()}}):
         handler = await client.put_handler(arguments.type, lang, body, tell=line.show, **how, **fields)
     stayed = ", ".join(settings_besides(handler.handler, fields))
     return tell_active(arguments, handler, f" (as before: {stayed})" if stayed else "")
@@ -161,13 +167,13 @@ async def run_remove(client: "Client", arguments: argparse.Namespace) -> int:
 
 async def run_invoke(client: "Client", arguments: argparse.Namespace) -> int:
     """Exits 0 for a 2xx, 1 for anything else."""
+    from functory.cli.handler_file import named_files, read_body  # noqa: PLC0415 (not for the parser)
+
     handler = None
     if arguments.file is not None:
-        from functory.cli.handler_file import read_body  # noqa: PLC0415 (not for the parser)
-
         lang, body = await read_body(str(arguments.file), arguments.lang)
         handler = {"lang": lang, "body": body}
-    with StepLine() as line:
+    with StepLine() as line, named_files({} if handler is None else {"body": str(arguments.file)}):
         invoked = await client.invoke(arguments.type, arguments.payload, handler=handler, tell=line.show)
     print_json(invoked) if arguments.json else _print_invoked(invoked)
     return 0 if invoked.code == "ok" else 1

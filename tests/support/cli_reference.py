@@ -26,6 +26,7 @@ out below.
 | 6 | over a limit |
 | 7 | not available now |
 | 8 | a file does not exist or cannot be read |
+| 9 | the time to wait is up, and a job goes on |
 """
 _SHARED = frozenset({"url", "key", "key_file", "tenant", "json", "help"})
 _SETTINGS = "setting_"
