@@ -119,7 +119,10 @@ async def run_put(client: "Client", arguments: argparse.Namespace) -> int:
     )
     how = {"upgrade": arguments.upgrade, "merge": not arguments.reset}
     with StepLine() as line, named_files({"body": arguments.file, **{name: str(it) for name, it in files.items()}}):
-        handler = await client.put_handler(arguments.type, lang, body, tell=line.show, **how, **fields)
+        if arguments.file is None and not arguments.reset:  # what its text for people says stays
+            handler = await client.serve_by_workers(arguments.type, **fields)
+        else:
+            handler = await client.put_handler(arguments.type, lang, body, tell=line.show, **how, **fields)
     stayed = ", ".join(settings_besides(handler.handler, fields))
     return tell_active(arguments, handler, f" (as before: {stayed})" if stayed else "")
 

@@ -20,6 +20,14 @@ async def test_a_type_that_workers_serve_needs_no_file(site: Site, terminal: Ter
     stored = (await site.get("/acme/handler/resize")).json["handler"]
     assert (stored["lang"], stored["body"]) == ("worker", "")
     assert "no handler" not in await terminal.run("job", "add", "resize", "x")
+    await site.call("PUT", "/acme/handler/resize", json={"lang": "worker", "body": "a name"})
+    put = ("handler", "put", "resize", "--lang", "worker")
+    await terminal.run(*put, "--timeout-s", "90")
+    stored = (await site.get("/acme/handler/resize")).json["handler"]
+    assert (stored["body"], stored["timeout_s"]) == ("a name", 90)
+    await terminal.run(*put, "--reset")
+    stored = (await site.get("/acme/handler/resize")).json["handler"]
+    assert (stored["body"], stored["timeout_s"]) == ("", 0)
 
 
 @pytest.mark.parametrize("options", [(), ("--lang", "python"), ("--lang", "http")])
