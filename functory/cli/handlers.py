@@ -35,7 +35,7 @@ def add_commands(commands: Commands) -> None:
     versions = actions.add_parser("versions", help="all versions of a handler")
     versions.add_argument("type")
     add_remote(versions, run_versions)
-    remove = actions.add_parser("rm", help="delete the handler of a type; its versions stay")
+    remove = actions.add_parser("rm", aliases=["delete"], help="delete the handler of a type; its versions stay")
     remove.add_argument("type")
     add_remote(remove, run_remove)
     rollback = actions.add_parser("rollback", help="activate an older version again")

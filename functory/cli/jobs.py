@@ -57,7 +57,9 @@ def add_commands(commands: Commands) -> None:
     update.add_argument("id")
     update.add_argument("payload")
     add_remote(update, run_update)
-    delete = actions.add_parser("delete", help="delete a job that is not running, with its children that never ran")
+    delete = actions.add_parser(
+        "delete", aliases=["rm"], help="delete a job that is not running, with its children that never ran"
+    )
     delete.add_argument("id")
     add_remote(delete, run_delete)
     _add_list(actions.add_parser("list", help="list jobs (the same as `functory results`)"))

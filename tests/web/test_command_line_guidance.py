@@ -76,6 +76,19 @@ async def test_the_worker_that_holds_a_job_is_named(site: Site, terminal: Termin
     assert "gpu-1" not in await terminal.run("job", "get", job_id)
 
 
+@pytest.mark.parametrize("word", ["rm", "delete"])
+async def test_what_exists_is_removed_by_either_word(site: Site, terminal: Terminal, word: str) -> None:
+    await terminal.run("handler", "put", "resize", "--lang", "worker")
+    await terminal.run("rate", "set", "api", "5")
+    assert "handler deleted" in await terminal.run("handler", word, "resize")
+    await terminal.run("rate", word, "api")
+    assert "No rate domains" in await terminal.run("rate", "list")
+    (job_id,) = await site.add("x")
+    await site.intake.flush()
+    await terminal.run("job", word, job_id)
+    await terminal.run("job", "get", job_id, status=4)
+
+
 @pytest.mark.parametrize("words", [[], ["job"]])
 def test_without_a_command_they_are_listed(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     with pytest.raises(SystemExit) as listed:
