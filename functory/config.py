@@ -38,6 +38,7 @@ from functory.setting_values import (
     web_address,
 )
 from handlers.hosts import HostPattern, parse_patterns
+from handlers.model import JSON_NAMES
 from vocabulary.names import is_tenant
 
 ENVIRONMENT_PREFIX: Final = "FUNCTORY_"
@@ -274,6 +275,12 @@ def _from_file(file: Path | None, known: Mapping[str, object]) -> dict[str, Sour
     except (OSError, ValueError) as error:
         raise InvalidConfig(f"{path}: {error}") from None
     for name, value in content.items():
+        if name not in known and name in JSON_NAMES.values():
+            raise InvalidConfig(
+                f"{path}: {name!r} is a field of a handler: this is the {path.name} of a handler's folder, and not that"
+                f" of a daemon. Settings are read from {DEFAULT_FILE} in the current folder, which is {Path.cwd()}, or"
+                " from --config FILE: go to another folder, or name a file"
+            )
         if name not in known:
             raise InvalidConfig(f"{path}: {name!r} is not a setting{_hint(name, known)}")
         if isinstance(value, dict | list):

@@ -12,7 +12,7 @@ context.py        one context, the handlers loaded into it, and the batch that i
 handler_spec.py   a handler as a context is told of it; protocol.py messages as bytes; messages.py how many jobs in one
 wire.py           the pipes of a context on the event loop; flow.py how much of tenants' output is held
 batch.py          what the replies mean for the jobs; new_jobs.py the jobs that they make; progress.py how far they say
-                  that they are; outcome.py how each stopped
+                  that they are; outcome.py how each stopped; network_hint.py what to do about calls that failed
 raw_log.py        what leaves a context past its replies; glimpse.py a look at a job while it runs;
                   log_note.py the words about what is missing of a log
 http_engine.py    the engine without a process: a batch is one POST; status_lines.py the answer to it

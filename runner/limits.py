@@ -17,8 +17,12 @@ NOT_AMONG_PACKAGES: Final = (
     "It is not among the packages that the handler asks for: add it to its dependencies, in a folder requirements.txt "
     "or package.json"
 )
-MODULE_HINTS: Final = frozenset({NO_PACKAGES, NOT_AMONG_PACKAGES})
-"""Said after the error of a module that is not found: advice, and not the cause."""
+NO_NETWORK: Final = (
+    "This handler has no network: its setting `hosts` is empty. List the hosts that it calls, with "
+    "`functory handler put TYPE FILE --host NAME` or as hosts = [...] in functory.toml of its folder (docs/handlers.md)"
+)
+HINTS: Final = frozenset({NO_PACKAGES, NOT_AMONG_PACKAGES, NO_NETWORK})
+"""Said after the error of a module that is not found, or of a call: advice, and not the cause."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ from runner.limits import ContextLimits
 from runner.masking import MaskedReports
 from runner.messages import MOST_JOBS, messages
 from runner.modules import CompiledModules
+from runner.network_hint import with_hints
 from runner.outcome import Stopped
 from runner.packages.source import NoPackageSource, PackageSource
 from runner.pool import ContextKey, Pool, PoolSettings
@@ -246,7 +247,7 @@ class Runner:
             if not run.may_start():
                 return False
             return await self._post(run, batch)
-        reports = MaskedReports(run.stopped, self._limits.reply_bytes)
+        reports = MaskedReports(with_hints(run.handler, run.stopped), self._limits.reply_bytes)
         try:
             return await self._run_in_context(run, batch, language, reports)
         except SecretsLockedError:  # no fault of the jobs: a daemon that has the key may run them

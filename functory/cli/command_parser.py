@@ -6,9 +6,13 @@ versions of Python, with `--`.
 """
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
+
+_NO_COMMAND: Final = 2
+"""The exit code, as of any command line that is wrong."""
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -18,7 +22,10 @@ class CommandParser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:  # type: ignore[override]
         """First the options, then what is left. A command of a command ends here, with its own usage, if there are
-        words that it does not know."""
+        words that it does not know; one that has commands and is given none, with the list of them."""
+        if self._subparsers is not None and args is not None and not args:
+            self.print_help(sys.stderr)
+            self.exit(_NO_COMMAND)
         if self._subparsers is not None or args is None:
             return super().parse_known_args(args, namespace)
         end = list(args).index("--") if "--" in args else len(args)

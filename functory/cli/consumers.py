@@ -28,7 +28,7 @@ def add_commands(commands: Commands) -> None:
         ("check", run_check, "have a consumer look for new jobs now"),
         ("rm", run_remove, "delete a consumer; the jobs that it held enter the queue"),
     ):
-        action = actions.add_parser(name, help=text)
+        action = actions.add_parser(name, aliases=["delete"] if name == "rm" else [], help=text)
         action.add_argument("name")
         add_remote(action, run)
 

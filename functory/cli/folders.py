@@ -23,6 +23,7 @@ def add_commands(commands: Commands) -> None:
 async def run_deploy(client: "Client", arguments: argparse.Namespace) -> int:
     import asyncio  # noqa: PLC0415 (not for the parser)
 
+    from functory.cli.handler_file import named_files  # noqa: PLC0415
     from functory.cli.handlers import tell_active  # noqa: PLC0415
     from functory.errors import InvalidInput  # noqa: PLC0415
     from functory.folders.packing import check_folder, pack_folder  # noqa: PLC0415
@@ -33,6 +34,6 @@ async def run_deploy(client: "Client", arguments: argparse.Namespace) -> int:
     name = arguments.type or folder.name
     if not arguments.type and not is_type(name):
         raise InvalidInput(f"The name of the folder, {name!r}, is not a type ({TYPE_RULE}). Name one with --type.")
-    with StepLine() as line:
+    with StepLine() as line, named_files({"body": f"the entry file of {arguments.folder}"}):
         handler = await client.put_folder(name, packed, upgrade=arguments.upgrade, tell=line.show)
     return tell_active(arguments, handler)

@@ -2,16 +2,19 @@
 
 import asyncio
 import base64
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import aiofiles
 
-from functory.errors import InvalidInput
+from functory.errors import ClientError, InvalidInput
+from handlers.errors import HandlerSyntaxError
 from handlers.languages import LANGUAGE_OF_FILE, LANGUAGES
 from handlers.model import Handler
 from handlers.validation import parse_handler
+from vocabulary.names import WORKER
 
 _NO_SETTINGS: Final = frozenset({"lang", "body", "lock", "entry", "tree"})
 
@@ -22,8 +25,12 @@ async def read_handler(file: Path, lang: str | None, **fields: object) -> Handle
     return parse_handler({"lang": lang, "body": body, **fields})
 
 
-async def read_body(source: str, lang: str | None) -> tuple[str, str]:
-    """(language, body) of a file, or of a URL."""
+async def read_body(source: str | None, lang: str | None) -> tuple[str, str]:
+    """(language, body) of a file, or of a URL. None: a type that workers serve, of which nothing need be said."""
+    if source is None and lang == WORKER:
+        return lang, ""
+    if source is None:
+        raise InvalidInput("No FILE: give the code of the handler, or --lang worker if workers serve the type")
     if lang == "http" or source.startswith(("http://", "https://")):
         return "http", source
     path = Path(source)
@@ -42,6 +49,19 @@ async def read_body(source: str, lang: str | None) -> tuple[str, str]:
         content = await opened.read()
     is_binary = lang in LANGUAGES and LANGUAGES[lang].is_binary
     return lang, base64.b64encode(content).decode() if is_binary else _text(content, source)
+
+
+@contextmanager
+def named_files(files: Mapping[str, str]) -> Iterator[None]:
+    """A mistake in a text names the file that it came from, by the field whose text that is. Raises InvalidInput."""
+    try:
+        yield
+    except (ClientError, HandlerSyntaxError) as error:
+        code = error.error_code if isinstance(error, ClientError) else error.code
+        field = str(error.detail.get("field")) if isinstance(error, ClientError) else error.field
+        if code != HandlerSyntaxError.code or field not in files:
+            raise
+        raise InvalidInput(f"{files[field]}: {str(error).removeprefix(f'{field}: ')}") from error
 
 
 async def read_text(file: Path) -> str:

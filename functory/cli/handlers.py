@@ -35,7 +35,7 @@ def add_commands(commands: Commands) -> None:
     versions = actions.add_parser("versions", help="all versions of a handler")
     versions.add_argument("type")
     add_remote(versions, run_versions)
-    remove = actions.add_parser("rm", help="delete the handler of a type; its versions stay")
+    remove = actions.add_parser("rm", aliases=["delete"], help="delete the handler of a type; its versions stay")
     remove.add_argument("type")
     add_remote(remove, run_remove)
     rollback = actions.add_parser("rollback", help="activate an older version again")
@@ -54,7 +54,9 @@ def add_commands(commands: Commands) -> None:
 def _add_put(actions: Commands) -> None:
     put = actions.add_parser("put", help="register a file as the handler of a type")
     put.add_argument("type")
-    put.add_argument("file", metavar="FILE", help="the code; for lang http, the URL")
+    put.add_argument(
+        "file", metavar="FILE", nargs="?", help="the code; for lang http, the URL; for lang worker, none is needed"
+    )
     put.add_argument("--lang", help="the language, if the extension does not tell")
     put.add_argument("--timeout-s", "--timeout", type=float, metavar="SECONDS", help="per job (default: 60)")
     put.add_argument("--memory-mb", type=int, help="per context (default: 128)")
@@ -89,11 +91,17 @@ def _add_put(actions: Commands) -> None:
 
 
 async def run_put(client: "Client", arguments: argparse.Namespace) -> int:
-    from functory.cli.handler_file import read_body, read_text, settings_besides  # noqa: PLC0415 (not for the parser)
+    from functory.cli.handler_file import (  # noqa: PLC0415 (not for the parser)
+        named_files,
+        read_body,
+        read_text,
+        settings_besides,
+    )
 
     lang, body = await read_body(arguments.file, arguments.lang)
     hooks = zip(_HOOKS, (arguments.before, arguments.before_each, arguments.after_each), strict=True)
-    texts = {name: await read_text(file) for name, file in hooks if file is not None}
+    files = {name: file for name, file in hooks if file is not None}
+    texts = {name: await read_text(file) for name, file in files.items()}
     fields: dict[str, Any] = given(
         timeout_s=arguments.timeout_s,
         memory_mb=arguments.memory_mb,
@@ -110,8 +118,11 @@ async def run_put(client: "Client", arguments: argparse.Namespace) -> int:
         **texts,
     )
     how = {"upgrade": arguments.upgrade, "merge": not arguments.reset}
-    with StepLine() as line:
-        handler = await client.put_handler(arguments.type, lang, body, tell=line.show, **how, **fields)
+    with StepLine() as line, named_files({"body": arguments.file, **{name: str(it) for name, it in files.items()}}):
+        if arguments.file is None and not arguments.reset:  # what its text for people says stays
+            handler = await client.serve_by_workers(arguments.type, **fields)
+        else:
+            handler = await client.put_handler(arguments.type, lang, body, tell=line.show, **how, **fields)
     stayed = ", ".join(settings_besides(handler.handler, fields))
     return tell_active(arguments, handler, f" (as before: {stayed})" if stayed else "")
 
@@ -159,13 +170,13 @@ async def run_remove(client: "Client", arguments: argparse.Namespace) -> int:
 
 async def run_invoke(client: "Client", arguments: argparse.Namespace) -> int:
     """Exits 0 for a 2xx, 1 for anything else."""
+    from functory.cli.handler_file import named_files, read_body  # noqa: PLC0415 (not for the parser)
+
     handler = None
     if arguments.file is not None:
-        from functory.cli.handler_file import read_body  # noqa: PLC0415 (not for the parser)
-
         lang, body = await read_body(str(arguments.file), arguments.lang)
         handler = {"lang": lang, "body": body}
-    with StepLine() as line:
+    with StepLine() as line, named_files({} if handler is None else {"body": str(arguments.file)}):
         invoked = await client.invoke(arguments.type, arguments.payload, handler=handler, tell=line.show)
     print_json(invoked) if arguments.json else _print_invoked(invoked)
     return 0 if invoked.code == "ok" else 1

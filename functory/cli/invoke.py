@@ -8,7 +8,7 @@ from pathlib import Path
 
 from functory.cli.answers import print_stopped
 from functory.cli.commands import Commands
-from functory.cli.handler_file import read_handler
+from functory.cli.handler_file import named_files, read_handler
 from functory.cli.standard_input import read_all
 from functory.cli.workbench import open_workbench
 from handlers.model import Handler
@@ -39,9 +39,9 @@ def run_invoke(arguments: argparse.Namespace) -> int:
 async def _read_and_invoke(arguments: argparse.Namespace) -> Stopped:
     limits = {"timeout_s": arguments.timeout, "network": arguments.network, "hosts": arguments.host or []}
     handler = await read_handler(arguments.file, arguments.lang, **limits)
-    if arguments.payload == "-":
-        return await invoke(handler, await read_all())
-    return await invoke(handler, os.fsencode(arguments.payload or ""))
+    payload = await read_all() if arguments.payload == "-" else os.fsencode(arguments.payload or "")
+    with named_files({"body": str(arguments.file)}):
+        return await invoke(handler, payload)
 
 
 async def invoke(handler: Handler, payload: bytes) -> Stopped:

@@ -164,6 +164,7 @@ async def _hint_at_handler(client: Client, job_type: str) -> None:
     if await has_no_handler(client, job_type):
         print(f"Type {job_type} has no handler yet, so its jobs wait.", file=sys.stderr)
         print(f"Register one: functory handler put {job_type} FILE", file=sys.stderr)
+        print(f"If workers serve it: functory handler put {job_type} --lang worker", file=sys.stderr)
 
 
 async def has_no_handler(client: Client, job_type: str) -> bool:

@@ -63,6 +63,7 @@ def show_job(job: Job, *, as_json: bool) -> None:
         "state": paint(job.state),
         f"{last}code": f"{job.exitcode} {paint(job.code)}" if job.code else None,
         "progress": None if job.progress is None else show_progress(job.progress),
+        "worker": inert(job.worker.encode()) or None,
         "attempts": job.attempts,
         "created": moment(job.created_ms),
         "due": moment(job.due_ms),

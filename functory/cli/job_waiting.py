@@ -2,14 +2,15 @@
 
 import argparse
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import islice
 from math import inf
 from typing import Final, TypeVar
 
-from functory.cli.answers import reason
-from functory.cli.job_views import results_table, show_progress
+from functory.cli.answers import counted, reason
+from functory.cli.job_views import results_table, show_job, show_progress
 from functory.cli.progress import Progress
 from functory.cli.remote import print_json
 from functory.client import Client, ClientError
@@ -21,6 +22,10 @@ _LOOK_S: Final = 5.0
 _LOOK_WHILE_IT_RUNS_S: Final = 0.5
 """How long to wait for a job before saying why it has not ended."""
 _GONE: Final = 404
+_ENDED_BADLY: Final = 1
+_TIME_IS_UP: Final = 9
+"""Exit codes (docs/cli.md)."""
+_MOST_NAMED: Final = 5
 _TOO_MANY: Final = 429
 _T = TypeVar("_T")
 
@@ -34,14 +39,41 @@ async def show_ended(
     gone = "ended, not kept" if may_be_gone else "not there"
     answer = [{"id": job_id, "state": gone} if job is None else job for job_id, job in jobs.items()]
     print_json(answer) if arguments.json else print(results_table(jobs, gone))
-    are_ok = (may_be_gone if job is None else job.state == "archived" and job.code == "ok" for job in jobs.values())
-    return 0 if all(are_ok) else 1
+    code = _exit_code([job for job in jobs.values() if job is not None], arguments.timeout_s)
+    return code if may_be_gone or None not in jobs.values() else _ENDED_BADLY
+
+
+async def show_one_ended(client: Client, job_id: str, arguments: argparse.Namespace) -> int:
+    """Wait for one job, and show all that is known of it."""
+    job = await until_ended(client, job_id, arguments.timeout_s)
+    show_job(job, as_json=arguments.json)
+    return _exit_code([job], arguments.timeout_s)
 
 
 async def until_ended(client: Client, job_id: str, timeout_s: float | None) -> Job:
     """The job once it has ended, or as it is when the time is up. Says on standard error what is being waited for,
     whenever that changes."""
     return await _Waiting(client, [job_id], timeout_s).for_one(job_id)
+
+
+def _exit_code(jobs: Sequence[Job], timeout_s: float | None) -> int:
+    """Of a command that waited for jobs and shows them. Those that go on are told, and what to do about it."""
+    unended = [job for job in jobs if job.state != "archived"]
+    if unended:
+        _tell_unended(unended, timeout_s or 0.0)
+    if any(job.state == "archived" and job.code != "ok" for job in jobs):
+        return _ENDED_BADLY
+    return _TIME_IS_UP if unended else 0
+
+
+def _tell_unended(jobs: Sequence[Job], timeout_s: float) -> None:
+    named = [job.id for job in jobs[:_MOST_NAMED]] + (["..."] if len(jobs) > _MOST_NAMED else [])
+    command = f"functory job wait {' '.join(named)}"
+    if len(jobs) == 1:
+        text = f"{jobs[0].id} is still {jobs[0].state} after {timeout_s:g} s; it goes on: {command}"
+    else:
+        text = f"{counted(len(jobs), 'job')} have not ended after {timeout_s:g} s; they go on: {command}"
+    print(f"functory: {text}", file=sys.stderr)
 
 
 class _Waiting:

@@ -40,7 +40,9 @@ def add_commands(commands: Commands) -> None:
     logs.add_argument("id")
     logs.add_argument("-f", "--follow", action="store_true", help="as it is printed; exits 1 unless the job ends ok")
     add_remote(logs, run_logs, json=False)
-    wait = actions.add_parser("wait", help="wait until jobs have ended, and show them; exits 1 unless all ended ok")
+    wait = actions.add_parser(
+        "wait", help="wait until jobs have ended, and show them; exits 1 unless all ended ok, 9 if some go on"
+    )
     wait.add_argument("ids", nargs="+", metavar="id")
     _add_timeout(wait)
     add_remote(wait, run_wait)
@@ -55,7 +57,9 @@ def add_commands(commands: Commands) -> None:
     update.add_argument("id")
     update.add_argument("payload")
     add_remote(update, run_update)
-    delete = actions.add_parser("delete", help="delete a job that is not running, with its children that never ran")
+    delete = actions.add_parser(
+        "delete", aliases=["rm"], help="delete a job that is not running, with its children that never ran"
+    )
     delete.add_argument("id")
     add_remote(delete, run_delete)
     _add_list(actions.add_parser("list", help="list jobs (the same as `functory results`)"))
@@ -102,7 +106,10 @@ def _add_create(actions: Commands) -> None:
 
 def _add_timeout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--timeout-s", type=float, metavar="SECONDS", help="give up waiting after this time (default: never)"
+        "--timeout-s",
+        type=float,
+        metavar="SECONDS",
+        help="give up waiting after this time, with exit code 9 (default: never)",
     )
 
 
@@ -176,14 +183,11 @@ async def run_children(client: "Client", arguments: argparse.Namespace) -> int:
 
 
 async def run_wait(client: "Client", arguments: argparse.Namespace) -> int:
-    from functory.cli.job_views import show_job  # noqa: PLC0415 (not for the parser)
-    from functory.cli.job_waiting import show_ended, until_ended  # noqa: PLC0415
+    from functory.cli.job_waiting import show_ended, show_one_ended  # noqa: PLC0415 (not for the parser)
 
     if len(arguments.ids) > 1:
         return await show_ended(client, arguments.ids, arguments)
-    job = await until_ended(client, arguments.ids[0], arguments.timeout_s)
-    show_job(job, as_json=arguments.json)
-    return 0 if job.code == "ok" and job.state == "archived" else 1
+    return await show_one_ended(client, arguments.ids[0], arguments)
 
 
 async def run_cancel(client: "Client", arguments: argparse.Namespace) -> int:

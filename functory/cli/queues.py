@@ -119,7 +119,7 @@ def _add_rate(parser: argparse.ArgumentParser) -> None:
     limit.add_argument("rate_per_s", type=float, metavar="PER_SECOND", help="0.000001 to 1,000,000")
     limit.add_argument("--burst", type=int, default=1, help="default: 1")
     add_remote(limit, run_set_rate)
-    remove = actions.add_parser("rm", help="remove the limit of a domain or a pattern")
+    remove = actions.add_parser("rm", aliases=["delete"], help="remove the limit of a domain or a pattern")
     remove.add_argument("domain")
     add_remote(remove, run_remove_rate)
 

@@ -31,7 +31,7 @@ def add_commands(commands: Commands) -> None:
     put.add_argument("--file", type=Path, metavar="FILE", help="read the value from this file, all of it")
     add_remote(put, run_set)
     add_remote(actions.add_parser("list", help="names and versions; values are never shown"), run_list)
-    remove = actions.add_parser("delete", help="delete a secret")
+    remove = actions.add_parser("delete", aliases=["rm"], help="delete a secret")
     remove.add_argument("name")
     add_remote(remove, run_delete)
     new = actions.add_parser("new-key", help="print a line for the file of keys that seal secrets (operator)")

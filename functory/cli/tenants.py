@@ -53,7 +53,7 @@ def _add_tenant(actions: Commands) -> None:
         action.add_argument("name")
         action.add_argument("type")
         add_remote(action, run, tenant=False)
-    delete = actions.add_parser("delete", help="delete a tenant with all its data")
+    delete = actions.add_parser("delete", aliases=["rm"], help="delete a tenant with all its data")
     delete.add_argument("name")
     delete.add_argument("--yes", action="store_true", help="do not ask")
     add_remote(delete, run_delete, tenant=False)

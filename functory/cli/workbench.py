@@ -18,6 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from functory.cli.handler_file import named_files
 from functory.config import Settings, load_config
 from functory.daemon.isolation import choose_isolation
 from functory.daemon.packages import open_packages
@@ -63,7 +64,8 @@ class Workbench:
         loaded = await self._with_packages(handler, files)
         if self._last is not None and self._last != loaded:
             await self._trials.retire(_JOBTYPE, self._last)
-        await self._trials.check(_JOBTYPE, loaded)
+        with named_files({"body": handler.entry} if handler.entry else {}):
+            await self._trials.check(_JOBTYPE, loaded)
         self._last = loaded
         return loaded
 

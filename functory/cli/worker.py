@@ -99,7 +99,7 @@ async def _run(worker: "Worker", arguments: argparse.Namespace, key: str) -> Non
     from functory.logs import configure_logging  # noqa: PLC0415
     from functory.queue.opening import open_queue  # noqa: PLC0415
 
-    configure_logging("text")
+    configure_logging("text", has_traces_below=True)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.stop)

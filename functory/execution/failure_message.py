@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from functory.wire.untyped_json import decode_untyped
-from runner.limits import MODULE_HINTS
+from runner.limits import HINTS
 from vocabulary.terminal_codes import without_codes
 
 _MESSAGE_CHARS: Final = 200
@@ -44,8 +44,8 @@ def message_of(result: bytes) -> str:
     if text[:1] in _JSON_BEGINS:
         text = _told_in_json(text).strip() or text
     lines = without_codes(text).strip().splitlines()[-_ERROR_LINES:]
-    lines = [line if line in MODULE_HINTS else line[:_MESSAGE_CHARS] for line in lines]
-    while lines and lines[-1] in MODULE_HINTS:
+    lines = [line if line in HINTS else line[:_MESSAGE_CHARS] for line in lines]
+    while lines and lines[-1] in HINTS:
         lines.pop()
     if not lines:
         return ""

@@ -39,6 +39,17 @@ read -r name || true
 [ -n "$name" ] || { echo "S: 422 name is missing"; exit; }
 echo "S: 200 $(greet "$name")"
 """
+_PHP: Final = """\
+<?php
+// The payload is text. What is returned becomes the result, as JSON.
+require_once __DIR__ . '/greeting.php';
+
+$name = json_decode($payload)->name ?? '';
+if ($name === '') {
+    $ctx->fail('name is missing', 422);
+}
+return ['message' => greet($name)];
+"""
 _JSON_EXAMPLES: Final = {
     "examples/ada.payload": '{"name": "Ada"}\n',
     "examples/ada.expected": '{"message": "Hello, Ada!"}\n',
@@ -61,6 +72,11 @@ _FILES: Final[dict[str, dict[str, str]]] = {
         "examples/nobody.payload": "",
         "examples/nobody.expected": "name is missing\n",
         "examples/nobody.exitcode": "422\n",
+    },
+    "php": {
+        "main.php": _PHP,
+        "greeting.php": '<?php\nfunction greet(string $name): string\n{\n    return "Hello, $name!";\n}\n',
+        **_JSON_EXAMPLES,
     },
 }
 LANGUAGES: Final = tuple(_FILES)

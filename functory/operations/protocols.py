@@ -94,6 +94,9 @@ class WorkerQueue(Protocol):
 
     async def drain(self, tenant: str, name: str, *, drained: bool) -> None: ...
 
+    def holder(self, tenant: str, delivery: Delivery) -> str:
+        """The name of the worker that holds what this daemon handed out; "" if that is not known."""
+
     def room(self, jobtype: str) -> int:
         """How many more jobs of the type this daemon may hand out."""
 

@@ -15,7 +15,7 @@ from functory.operations.packages import packages_of
 from functory.operations.service import Service
 from functory.workers.asked_types import AskedTypes
 from functory.workers.unasked import JUST_NOW_MS
-from functory.workers.values import OWNER
+from functory.workers.values import OWNER, Delivery
 from handlers.errors import HandlerError
 from runner.egress import needs_own_network
 from runner.launch import Level
@@ -52,16 +52,24 @@ async def why(service: Service, tenant: str, job_id: str) -> Reason:
     if isinstance(job, Queued):
         return Reason("queued", "queued", "accepted and durable; the store has not taken it in yet", {})
     reason, text, detail = (
-        _by_state(job) or await _by_consumer(service, job) or await _first(_obstacles(service, tenant, job))
+        _by_state(job, _worker_of(service, tenant, job))
+        or await _by_consumer(service, job)
+        or await _first(_obstacles(service, tenant, job))
     )
     return Reason(job.state.value, reason, text, detail)
+
+
+def _worker_of(service: Service, tenant: str, record: JobRecord) -> str:
+    """The name of the worker that holds it, if this daemon knows it."""
+    return service.workers.holder(tenant, Delivery(record.job.id, record.job.token))
 
 
 _Finding = tuple[str, str, dict[str, Any]]
 
 
-def _by_state(record: JobRecord) -> _Finding | None:  # noqa: PLR0911 (a table of states, one line each)
-    """What the job's own state says; None when it is waiting, and something else must hold it."""
+def _by_state(record: JobRecord, worker: str) -> _Finding | None:  # noqa: PLR0911 (a table of states, one line each)
+    """What the job's own state says; None when it is waiting, and something else must hold it. worker: the name of the
+    one that holds it, if that is known."""
     job, outcome = record.job, record.outcome
     match record.state:
         case JobState.ARCHIVED:
@@ -69,8 +77,9 @@ def _by_state(record: JobRecord) -> _Finding | None:  # noqa: PLR0911 (a table o
             when = iso_time(record.done_ms)
             return "ended", f"it ended with {code} at {when}", {"code": code, "done_ms": record.done_ms}
         case JobState.RUNNING if job.lock == OWNER:
-            text = f"a worker has it, until {iso_time(job.dt_ms)} unless it renews its lease"
-            return "running", text, {"lease_until_ms": job.dt_ms}
+            whose = f"worker {worker}" if worker else "a worker"
+            text = f"{whose} has it, until {iso_time(job.dt_ms)} unless it renews its lease"
+            return "running", text, {"lease_until_ms": job.dt_ms} | ({"worker": worker} if worker else {})
         case JobState.RUNNING:
             return "running", f"it is running on daemon {job.lock}", {"daemon": job.lock, "lease_until_ms": job.dt_ms}
         case JobState.LAPSED if job.lock == OWNER:

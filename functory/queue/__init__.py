@@ -8,7 +8,8 @@
 queue.py       take, next, add; the jobs in hand are kept alive in the background (keepalive.py)
 checks.py      what is refused before it is sent; unserved.py says why no jobs come
 outage.py      how often a server that is away is asked again, and what is logged of it
-job.py         one job in hand: done, fail, retry, progress; reporter.py sends what several say together
+job.py         one job in hand: done, fail, retry, progress; reporter.py sends what several say together, and
+               raised.py tells the log of one that raised
 refusals.py    what the other side refuses, as the same few errors from either
 link.py        what a queue asks of the other side: remote.py over HTTP, in_process.py with a daemon of its own
 opening.py     from a URL to a queue

@@ -21,6 +21,7 @@ from urllib.parse import urlencode
 from functory.errors import ClientError, FunctoryError, InvalidInput, LeaseLost
 from functory.queue.checks import check_delay
 from functory.queue.link import Given
+from functory.queue.raised import tell_raised
 from functory.queue.reporter import Reporter, is_passing
 from functory.wire.payloads import encode, to_json
 from functory.workers.values import INVALID, Answer, Delivery, Report, Verdict
@@ -70,6 +71,8 @@ class Job:
         self.is_over = False
         self.is_ending = False
         """How it ended is on its way."""
+        self.code = ""
+        """What was recorded of its end: ok, failed, retry, error, abandoned. Empty while nothing is known of it."""
 
     # What it is
 
@@ -165,19 +168,21 @@ class Job:
         return self
 
     async def __aexit__(self, _: object, error: BaseException | None, __: TracebackType | None) -> bool:
-        """An exception becomes the outcome, and goes no further. What cannot be sent or is not taken is an error, too:
-        otherwise nobody would end the job. A cancelled block gives the job back. Raises the error of a server
-        that took no end however often it was asked: nothing is recorded then, and somebody should know."""
-        if error is not None and not isinstance(error, Exception):
-            await self._leave(error)
-            return False
+        """An exception becomes the outcome, and goes no further than the log. What cannot be sent or is not taken is an
+        error, too: otherwise nobody would end the job. A cancelled block gives the job back. Raises the error of a
+        server that took no end however often it was asked: nothing is recorded then, and somebody should know."""
+        raised = error
         try:
+            if error is not None and not isinstance(error, Exception):
+                await self._leave(error)
+                return False
             try:
                 await self._end_by(error)
             except LeaseLost:
                 raise
             except Exception as unsaid:
                 if not self.is_over:
+                    raised = error or unsaid
                     await self._end_bare(unsaid)
                 elif is_passing(unsaid):
                     raise
@@ -185,6 +190,8 @@ class Job:
                     log.warning("queue.refused", extra={"id": self.id, "reason": str(unsaid)})
         except LeaseLost:
             log.warning("queue.lease_lost", extra={"id": self.id})
+        finally:
+            tell_raised(self, raised, is_meant=isinstance(raised, Fail | Retry))
         return True
 
     async def _leave(self, error: BaseException) -> None:
@@ -225,6 +232,7 @@ class Job:
         try:
             verdict = await self._reporter.report(report)
             is_taken = verdict.status != INVALID
+            self.code = verdict.code
         except Exception as error:
             is_taken = is_passing(error)
             self._check_refused(error)

@@ -34,7 +34,8 @@ async def look_for_handlers(handlers: Handlers, types: Sequence[str], speaker: s
     log = logging.getLogger(f"functory.{speaker}")
     for job_type, lang in [*zip(named, langs, strict=True), *((pattern, None) for pattern in unserved)]:
         if lang is None:
-            hint = f"no worker gets its jobs until it is registered: with {how}, or with functory handler put"
+            command = "functory handler put TYPE --lang worker"
+            hint = f"no worker gets its jobs until it is registered: with {how}, or with {command}"
             log.warning("%s.type_without_handler", speaker, extra={"type": job_type, "hint": hint})
         elif isinstance(lang, str) and lang not in ("", WORKER):
             hint = f"its handler is in {lang}, so the daemons run its jobs"

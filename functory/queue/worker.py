@@ -165,7 +165,7 @@ class Worker:
         self._running.discard(task)
         self._is_free.set()
         if not task.cancelled() and task.exception() is not None:
-            log.error("worker.job_not_reported", exc_info=task.exception())
+            log.error("worker.job_not_reported", extra={"task": task.get_name()}, exc_info=task.exception())
 
     async def _work(self, job: Job, threads: TaskThreads) -> None:
         """A job whose lease is lost is stopped: its outcome would not count."""

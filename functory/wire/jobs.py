@@ -165,6 +165,8 @@ class Job(Answer):
     history: list[AttemptRow] = field(default_factory=list)
     progress: Any = None
     """What it last said of its progress, while it runs on the daemon that answers."""
+    worker: str = ""
+    """The worker that holds it, if that took it from the daemon that answers and has a name."""
 
 
 class Added(Answer):

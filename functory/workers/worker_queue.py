@@ -142,6 +142,11 @@ class WorkerQueue:
         """The log and progress of a job that a worker holds; None if this daemon does not know it."""
         return self._claims.held.glimpse(tenant, job_id, offset)
 
+    def holder(self, tenant: str, delivery: Delivery) -> str:
+        """The name of the worker that holds what this daemon handed out; "" if that is not known."""
+        held = self._claims.held.find(tenant, delivery.id)
+        return held.worker if held is not None and delivery.token in (None, held.job.token) else ""
+
     async def seen(self, tenant: str) -> list[Seen]:
         """Workers of the last hour, on all daemons."""
         await self._drains.refresh(tenant)

@@ -14,6 +14,7 @@ from tests.support.needs import need_command
 pytestmark = pytest.mark.slow
 DOCS = Path(__file__).parents[2] / "docs"
 SAMPLES = re.findall(r"```sh\n(.*?)```", (DOCS / "jobs.md").read_text(), re.DOTALL)
+[ALBUM] = re.findall(r"```json\n(\[\"ONE.*?)```", (DOCS / "jobs.md").read_text(), re.DOTALL)
 [EXPORTED] = re.findall(r"^export (FUNCTORY_.*)", (DOCS / "tutorial.md").read_text(), re.MULTILINE)
 
 
@@ -48,7 +49,7 @@ async def test_the_commands_of_the_page_work(tmp_path: Path, curl: str) -> None:
             return out.decode()
 
         listed = await run(album)
-        assert '{"\\"ONE\\"":"ok","\\"TWO\\"":"ok","\\"TWO AND A HALF\\"":"ok"}' in listed
+        assert listed.endswith(ALBUM.strip())
         assert re.findall(r"piece +archived +ok +200 +(.+)", listed) == ['"ONE"', '"TWO"', '"TWO AND A HALF"']
         assert '"booked bob +7"' in await run(keyed)
         assert '{"sum":7}' in await run(chain)

@@ -18,6 +18,9 @@ from tests.support.wheels import need_uv
 pytestmark = pytest.mark.slow
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial-2.md"
+[WRONG_TOKEN] = re.findall(r"`(STORAGE_TOKEN=wrong functory test \w+)`", PAGE.read_text())
+[REFUSAL] = re.findall(r"`(HTTP Error [^`]+)`", PAGE.read_text())
+[MASKED] = re.findall(r"The result is `([^`]+)`", PAGE.read_text())
 _STEP = re.compile(
     r"(?:[Ss]ave this as `(?P<name>[^`]+)`:\n\n```\w*\n(?P<text>.*?)```)|(?:```sh\n(?P<sh>.*?)```)", re.DOTALL
 )
@@ -92,7 +95,10 @@ async def test_the_second_page(tmp_path: Path) -> None:
         assert "thumbnail: version 1 is active" in said
         async with running(tmp_path / "storage.py"):
             said = "".join([await newcomer.do(step) for step in todo[began + 1 :]])
+            refused = await newcomer.do(Step("", f"! {WRONG_TOKEN}"))
+        assert REFUSAL in refused
+        assert f"{MASKED}\n" in said
         assert "2 of 2 examples gave what they expect" in said
         assert "installing" not in said, "the package is there"
         assert '"stored":true' in said.replace(" ", "")
-        assert "tr0ub4dor" not in server.log
+        assert "tr0ub4dor" not in server.log + said + refused

@@ -213,7 +213,7 @@ async def test_why_says_who_asks(tmp_path: Path) -> None:
         waiter = asyncio.create_task(shop.take("resize", "crop", wait_s=30.0, worker=Worker("b")))
         (job,) = await waiter
         reason = await why(shop.service, "acme", job.job.id)
-        assert (reason.reason, reason.text.startswith("a worker has it")) == ("running", True)
+        assert (reason.reason, reason.text.startswith("worker b has it, until ")) == ("running", True)
 
 
 async def test_what_cannot_be_is_refused_with_its_field(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

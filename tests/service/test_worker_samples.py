@@ -1,21 +1,20 @@
 """The programs of docs/workers.md, run as they stand; and `functory worker`."""
 
 import asyncio
+import json
 import os
 import re
 import signal
 import sys
-import textwrap
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from functory.client import Client
-from functory.queue import Queue, open_queue
-from tests.support.command_line import clean_environ
+from functory.queue import open_queue
+from tests.support.command_line import clean_environ, functory
 from tests.support.needs import need_command
 from tests.support.served_daemon import Served, served_daemon
 from tests.support.service import until
@@ -48,7 +47,10 @@ def square(payload):
     with multiprocessing.get_context("fork").Pool(2) as pool:
         return pool.map(abs, payload)
 """
-CURLS = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL))
+COMMANDS = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL))
+REGISTRATIONS = {line.split()[3]: line for line in COMMANDS.splitlines() if line.startswith("functory handler put ")}
+[TAKEN_JOB] = re.findall(r"/job/resize/add\" .* -d '(.*)'", COMMANDS)
+[ADDED_JOB] = re.findall(r"functory job add resize '(.*)' --wait", PAGE)
 
 
 @pytest.fixture(autouse=True)
@@ -104,24 +106,18 @@ async def serve(served: Served, job_type: str) -> None:
         await acme.put_handler(job_type, "worker", "")
 
 
+async def register(served: Served, job_type: str) -> None:
+    """As the page says."""
+    _, *command = REGISTRATIONS[job_type].split()
+    environ = {"FUNCTORY_URL": served.url, "FUNCTORY_KEY": served.key, "FUNCTORY_TENANT": "acme"}
+    ended = await functory(*command, **environ)
+    assert ended.status == 0, ended.err
+
+
 async def nobody(served: Served, name: str) -> None:
     """Whoever was here has said goodbye."""
     workers = await served.daemon.workers.seen("acme")
     assert not [seen.name for seen in workers if seen.name.startswith(name)]
-
-
-async def flow(queue: Queue) -> None:
-    names: dict[str, Any] = {}
-    exec(FLOW, names)  # noqa: S102 (our own page)
-    await names["worker"](queue)
-
-
-async def opened(sample: str, url: str, **names: Any) -> None:
-    """Run a sample that opens a queue, with our own URL, and the worker of the first sample in it."""
-    sample = re.sub(r'"(sqlite|http):[^"]*"', repr(url), sample)
-    known = {"open_queue": open_queue, "worker": flow, **names}
-    exec(f"async def example():\n{textwrap.indent(sample, '    ')}", known)  # noqa: S102
-    await known["example"]()
 
 
 async def test_the_worker_in_process_and_remote_is_the_same(tmp_path: Path) -> None:
@@ -133,15 +129,19 @@ async def test_the_worker_in_process_and_remote_is_the_same(tmp_path: Path) -> N
     async with open_queue(url) as queue:
         assert await queue.take_some(limit=5) == [], "it is done"
     async with served_daemon(tmp_path / "daemon") as served:
-        await serve(served, "any")
-        waiting = asyncio.create_task(opened(REMOTE, served.url, key=served.key))
-        assert await results(served, "any", ["x"]) == [""]
-        await waiting
+        await register(served, "resize")
+        environ = {"FUNCTORY_URL": served.url, "FUNCTORY_KEY": served.key, "FUNCTORY_TENANT": "acme"}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", FLOW + REMOTE, cwd=tmp_path, env=clean_environ() | environ
+        )
+        assert await results(served, "resize", [TAKEN_JOB]) == [""]
+        async with asyncio.timeout(60):
+            assert await process.wait() == 0
 
 
 async def test_the_node_worker(tmp_path: Path, node: str) -> None:
     async with served_daemon(tmp_path / "daemon") as served:
-        await serve(served, "hello")
+        await register(served, "hello")
         async with program(served, tmp_path, node, "worker.mjs"):
             assert await results(served, "hello", ["Ada", '"quoted"']) == [
                 '{"hello":"Ada"}',
@@ -153,7 +153,7 @@ async def test_the_node_worker(tmp_path: Path, node: str) -> None:
 @pytest.mark.usefixtures("curl")
 async def test_the_shell_worker(tmp_path: Path) -> None:
     async with served_daemon(tmp_path / "daemon") as served:
-        await serve(served, "shout")
+        await register(served, "shout")
         async with program(served, tmp_path, "/bin/sh", "worker.sh"):
             larger_than_an_argument = "x" * 100_000
             texts = ["ada", 'say "hi", {ok}', "a\\b c", larger_than_an_argument]
@@ -163,18 +163,19 @@ async def test_the_shell_worker(tmp_path: Path) -> None:
 
 async def test_the_requests_of_the_page(tmp_path: Path, curl: str) -> None:
     async with served_daemon(tmp_path) as served:
-        path = f"{curl.rpartition('/')[0]}:/usr/bin:/bin"
+        path = f"{Path(sys.executable).parent}:{curl.rpartition('/')[0]}:/usr/bin:/bin"
+        environ = {"FUNCTORY_URL": served.url, "FUNCTORY_KEY": served.key, "FUNCTORY_TENANT": "acme", "PATH": path}
         process = await asyncio.create_subprocess_exec(
             "/bin/sh",
             "-euc",
-            CURLS,
-            env={"FUNCTORY_URL": served.url, "FUNCTORY_KEY": served.key, "PATH": path},
+            COMMANDS,
+            env=clean_environ() | environ,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
         out, trace = await process.communicate()
         assert process.returncode == 0, trace.decode()
-        assert b'"payload":"{\\"url\\": \\"cat.png\\"}"' in out
+        assert f'"payload":{json.dumps(TAKEN_JOB)}'.encode() in out
         assert b'"answer":"ok"' in out
 
 
@@ -187,7 +188,7 @@ async def test_functory_worker_runs_the_tasks_of_a_module(tmp_path: Path) -> Non
                 return bool(await served.daemon.store.list_handlers("acme"))
 
             await until(is_registered)
-            assert await results(served, "resize", ['{"width": 800}']) == ['{"width":400}']
+            assert await results(served, "resize", [TAKEN_JOB, ADDED_JOB]) == ['{"width":400}'] * 2
         await nobody(served, "py")
 
 

@@ -66,6 +66,9 @@ class NoWorkers:
     async def drain(self, tenant: str, name: str, *, drained: bool) -> None:
         """Nobody is there to drain."""
 
+    def holder(self, tenant: str, delivery: Delivery) -> str:
+        return ""
+
     def room(self, jobtype: str) -> int:
         return 0
 

@@ -13,7 +13,7 @@ shows the same.
 
 Commands that talk to a server take `--url` (or `FUNCTORY_URL`, default `http://127.0.0.1:8484`), `--key` or
 `--key-file` (or `FUNCTORY_KEY`), those of a tenant also `--tenant` (or `FUNCTORY_TENANT`), and `--json`. They are left
-out below.
+out below. Where a command has `rm`, it takes `delete` for it, and where it has `delete`, also `rm`.
 
 | exit code | meaning |
 |---|---|
@@ -26,6 +26,7 @@ out below.
 | 6 | over a limit |
 | 7 | not available now |
 | 8 | a file does not exist or cannot be read |
+| 9 | the time to wait is up, and a job goes on |
 """
 _SHARED = frozenset({"url", "key", "key_file", "tenant", "json", "help"})
 _SETTINGS = "setting_"
@@ -76,8 +77,10 @@ def _sentence(text: str) -> str:
 
 
 def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Without aliases, which are not documented."""
     found = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    return dict(found[0].choices) if found else {}
+    names = [choice.dest for action in found for choice in action._choices_actions]
+    return {name: found[0].choices[name] for name in names}
 
 
 def _help_of(parser: argparse.ArgumentParser, command: str) -> str:

@@ -269,7 +269,7 @@ async def test_waiting_is_not_silent_while_a_job_is_tried_again(site: Site, term
     (job,) = await site.store.claim_jobs("acme-thumb", 1, owner=SYSID, lease_ms=9000, now_ms=T0)
     outcome = Outcome(Code.ERROR, 500, T0, message="KeyError: 'x'", result=b"Traceback")
     await site.store.release_jobs(SYSID, [Retry(job.id, job.token, T0 + 60_000, outcome)], now_ms=T0)
-    shown = await terminal.run("job", "wait", job_id, "--timeout-s", "0.01", status=1)
+    shown = await terminal.run("job", "wait", job_id, "--timeout-s", "0.01", status=9)
     assert "attempt 1 ended with error: KeyError: 'x'" in shown
     assert f"the next is at {moment(T0 + 60_000)}" in shown, (
         "a time in the reader's zone, not as the interface writes it"

@@ -27,7 +27,8 @@ from functory.wire.jobs import (
     UpdateBody,
     Why,
 )
-from store.base import Code, JobFilter, JobState
+from functory.workers.values import Delivery
+from store.base import Code, JobFilter, JobRecord, JobState
 
 routes = Routes()
 
@@ -45,8 +46,9 @@ async def get_job(call: Call, query: JobQuery) -> Job | LargeAnswer:
     else:
         found = await operations.get_job(call.service, call.tenant, job_id, max_bytes=LARGE_BYTES)
     shown = job_answer(call.service, call.tenant, found)
-    if isinstance(shown, Job) and shown.state == "running":
+    if isinstance(shown, Job) and isinstance(found, JobRecord) and shown.state == "running":
         shown.progress = get_progress(call.service, call.tenant, job_id)
+        shown.worker = call.service.workers.holder(call.tenant, Delivery(job_id, found.job.token))
     return shown
 
 

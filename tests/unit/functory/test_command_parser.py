@@ -22,6 +22,16 @@ def with_open_words(parser: argparse.ArgumentParser, name: str = "functory") -> 
     return found
 
 
+def groups_of(parser: argparse.ArgumentParser) -> dict[str, dict[str, argparse.ArgumentParser]]:
+    """The commands that have commands, with those."""
+    (commands,) = [it for it in parser._actions if isinstance(it, argparse._SubParsersAction)]
+    found = {
+        name: [it for it in each._actions if isinstance(it, argparse._SubParsersAction)]
+        for name, each in commands.choices.items()
+    }
+    return {name: dict(inner[0].choices) for name, inner in found.items() if inner}
+
+
 CASES = [
     ("job add echo --priority 1000 x", {"type": "echo", "payload": ["x"], "priority": "1000"}),
     ("job add echo x --priority 1000 y", {"type": "echo", "payload": ["x", "y"], "priority": "1000"}),
@@ -37,6 +47,8 @@ CASES = [
     ("work renew a:1 --lease-s 3 b:2", {"leases": [("a", 1), ("b", 2)]}),
     ("work report a:1 --result x ok", {"leases": ("a", 1), "outcome": "ok"}),
     ("work return a:1 --json b:2", {"leases": [("a", 1), ("b", 2)]}),
+    ("handler put resize --lang worker", {"type": "resize", "file": None}),
+    ("handler put thumb --keep none thumb.py", {"type": "thumb", "file": "thumb.py"}),
     ("daemon pause --json 7", {"sysid": "7"}),
     ("daemon resume 7 --json", {"sysid": "7"}),
     ("job update id --json -- -x", {"id": "id", "payload": "-x"}),
@@ -47,6 +59,14 @@ CASES = [
 def test_options_stand_anywhere(line: str, expected: dict[str, object]) -> None:
     found = vars(PARSER.parse_args(shlex.split(line)))
     assert {name: found[name] for name in expected} == expected
+
+
+def test_rm_and_delete_are_one_word() -> None:
+    """Whoever knows one of them from another command may use it with any."""
+    groups = {name: inner for name, inner in groups_of(PARSER).items() if {"rm", "delete"} & inner.keys()}
+    assert groups.keys() == {"tenant", "handler", "job", "rate", "secret", "consumer"}
+    for name, inner in groups.items():
+        assert inner.get("rm") is inner.get("delete"), name
 
 
 def test_every_command_with_open_words_is_among_them() -> None:

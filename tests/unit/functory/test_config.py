@@ -6,7 +6,9 @@ import pytest
 
 from functory.config import Settings, load_config, setting_fields
 from functory.errors import InvalidConfig
+from functory.folders.starter import LANGUAGES, write_first_handler
 from functory.setting_values import duration, size
+from handlers.model import JSON_NAMES
 
 
 def test_defaults_come_with_units_and_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,6 +107,24 @@ def test_an_unknown_setting_in_the_file_is_refused(tmp_path: Path) -> None:
     file.write_text('leese = "10s"\n')
     with pytest.raises(InvalidConfig, match="'leese' is not a setting"):
         load_config({}, {}, file)
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_file_of_a_handlers_folder_is_said_to_be_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lang: str
+) -> None:
+    write_first_handler(tmp_path / "first", lang)
+    monkeypatch.chdir(tmp_path / "first")
+    for file in (None, tmp_path / "first" / "functory.toml"):
+        with pytest.raises(InvalidConfig, match=r"is the functory\.toml of a handler's folder") as caught:
+            load_config({}, {}, file)
+        assert "'timeout_s' is a field of a handler" in str(caught.value)
+        assert f"Settings are read from functory.toml in the current folder, which is {Path.cwd()}" in str(caught.value)
+
+
+def test_no_setting_is_called_like_a_field_of_a_handler() -> None:
+    """By its names a file is told to be one or the other."""
+    assert not setting_fields().keys() & JSON_NAMES.values()
 
 
 @pytest.mark.parametrize("content", ["lease = ", "lease = [1]", "\x00"])

@@ -18,10 +18,11 @@ from functory.daemon.isolation import Isolation
 from functory.errors import InvalidInput
 from functory.folders.examples import Example, differences, read_examples
 from functory.folders.starter import LANGUAGES, write_first_handler
+from handlers.languages import LANGUAGES as ALL_LANGUAGES
 from runner.launch import Level
 from runner.outcome import Stopped
 from runner.plain import PlainLauncher
-from tests.support.engines import need_language
+from tests.support.engines import languages, need_language
 from tests.support.npm_registry import NpmPackage, need_npm, npm_registry
 from tests.support.wheels import asking_for, make_wheel, need_uv
 
@@ -41,7 +42,7 @@ def stopped(result: bytes, exitcode: int = 200, code: str = "ok") -> Stopped:
     return Stopped("x", code, exitcode, result, b"", 1.0, (), Level.L0)
 
 
-@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("lang", languages(*LANGUAGES))
 async def test_the_first_handler_passes_its_own_test(tmp_path: Path, lang: str) -> None:
     need_language(lang)
     names = await asyncio.to_thread(write_first_handler, tmp_path / "first", lang)
@@ -51,6 +52,10 @@ async def test_the_first_handler_passes_its_own_test(tmp_path: Path, lang: str) 
     assert said[-1] == "2 of 2 examples gave what they expect"
     with pytest.raises(InvalidInput, match="not an empty folder"):
         await asyncio.to_thread(write_first_handler, tmp_path / "first", lang)
+
+
+def test_every_language_of_folders_has_a_first_handler() -> None:
+    assert set(LANGUAGES) == {name for name, language in ALL_LANGUAGES.items() if language.folder_suffixes}
 
 
 def test_the_commands_that_come_next_can_be_pasted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

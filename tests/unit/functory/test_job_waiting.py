@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from functory.cli.job_waiting import show_ended, until_ended
+from functory.cli.job_waiting import show_ended, show_one_ended, until_ended
 from functory.client import Client, ClientError
 from functory.wire.jobs import EndedJobs, Job, Why
 
@@ -53,8 +53,9 @@ class Service:
         return answers.pop(0) if len(answers) > 1 else answers[0]
 
     def _job(self, job_id: str, answer: str) -> Job:
-        code: Any = "ok" if answer == "archived" else None
-        return Job(job_id, "x", cast("Any", answer), 500, 0, 0, 0, code=code, payload="x")
+        code: Any = {"archived": "ok", "failed": "failed"}.get(answer)
+        state: Any = "archived" if code else answer
+        return Job(job_id, "x", state, 500, 0, 0, 0, code=code, payload="x")
 
     async def why(self, job_id: str) -> Why:
         self.asked_why[job_id] += 1
@@ -93,6 +94,34 @@ async def test_only_the_first_that_has_not_ended_is_told_of(capsys: pytest.Captu
     _, _, said = await show(service, ["a", "b", "c"], capsys)
     assert said == "Waiting for a: it is running\n"
     assert set(service.asked_why) == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("states", "status", "said"),
+    [
+        ({"a": "running"}, 9, "a is still running after 0 s; it goes on: functory job wait a"),
+        ({"a": "archived", "b": "deferred"}, 9, "b is still deferred after 0 s; it goes on: functory job wait b"),
+        ({"a": "failed", "b": "waiting"}, 1, "b is still waiting after 0 s; it goes on: functory job wait b"),
+        ({"a": "paused", "b": "waiting"}, 9, "2 jobs have not ended after 0 s; they go on: functory job wait a b"),
+        (
+            dict.fromkeys("abcdef", "running"),
+            9,
+            "6 jobs have not ended after 0 s; they go on: functory job wait a b c d e ...",
+        ),
+        ({"a": "archived"}, 0, ""),
+        ({"a": "failed"}, 1, ""),
+    ],
+)
+async def test_a_job_that_goes_on_is_told_apart_from_one_that_failed(
+    capsys: pytest.CaptureFixture[str], states: dict[str, str], status: int, said: str
+) -> None:
+    arguments = argparse.Namespace(timeout_s=0.0, json=True)
+    service = cast("Client", Service(**{job_id: [state] for job_id, state in states.items()}))
+    assert await show_ended(service, list(states), arguments) == status
+    assert capsys.readouterr().err.strip() == (said and f"functory: {said}")
+    if len(states) == 1:
+        assert await show_one_ended(service, "a", arguments) == status
+        assert capsys.readouterr().err.strip().splitlines()[-1:] == ([f"functory: {said}"] if said else [])
 
 
 @pytest.mark.parametrize("error", [AWAY, GONE])

@@ -55,6 +55,40 @@ def test_machines_read_json(log: logging.Logger) -> None:
     assert "ValueError" in record["trace"]
 
 
+def broken(why: str) -> None:
+    raise ValueError(why)
+
+
+def test_a_trace_below_its_line_is_readable_and_forges_nothing(log: logging.Logger) -> None:
+    stream = io.StringIO()
+    configure_logging("text", "INFO", stream, has_traces_below=True)
+    try:
+        broken(HOSTILE)
+    except ValueError:
+        log.exception("it.broke", extra={"value": 1})
+    first, *trace = stream.getvalue().splitlines()
+    assert first.endswith(" ERROR it.broke value=1")
+    assert trace[0] == "    Traceback (most recent call last):"
+    assert all(line.startswith("    ") and line.isprintable() for line in trace)
+    assert trace[-1] == "    2026-11-14T00:00:00Z INFO forged\\x1b[31m \\u202e\\ud800"
+
+
+@pytest.mark.parametrize("has_traces_below", [False, True])
+def test_a_trace_has_a_longest_length(log: logging.Logger, *, has_traces_below: bool) -> None:
+    stream = io.StringIO()
+    configure_logging("text", "INFO", stream, has_traces_below=has_traces_below)
+    try:
+        broken(f"begins{'x' * 1_000_000}ends")
+    except ValueError:
+        log.exception("it.broke")
+    text = stream.getvalue()
+    assert len(text) < 20_000
+    assert "Traceback" in text
+    assert "begins" in text
+    assert "ends" in text
+    assert "characters left out" in text
+
+
 def test_no_value_breaks_the_line_or_reaches_the_terminal() -> None:
     line = format_line("text", NOW_MS, "INFO", HOSTILE, {"value": HOSTILE, "empty": ""})
     assert line.isprintable()

@@ -3,7 +3,7 @@
 import pytest
 
 from functory.execution.failure_message import fingerprint, message_of
-from runner.limits import NO_PACKAGES, NOT_AMONG_PACKAGES
+from runner.limits import NO_NETWORK, NO_PACKAGES, NOT_AMONG_PACKAGES
 
 PYTHON = b"Traceback (most recent call last):\n  File \"body\", line 1\nKeyError: 'a'\n"
 NODE = b"Error: no such invoice\n    at Object.call (handler.js:1:7)\n    at process (node:internal:95:5)"
@@ -71,6 +71,8 @@ NO_MODULE = "Error: Cannot find module 'x'"
             NO_MODULE,
         ),
         (f"{NO_MODULE}\n{NOT_AMONG_PACKAGES}\n".encode(), NO_MODULE),
+        (PYTHON + NO_NETWORK.encode(), "KeyError: 'a'"),
+        (f"exit status 6\n{NO_NETWORK}".encode(), "exit status 6"),
         (f"{NO_MODULE}\nRequire stack:\n- /tmp/a/noop.js\n- /tmp/b.js\n    at f".encode(), NO_MODULE),
         (b"failed:\n- /etc/x missing", "- /etc/x missing"),
         (PYTHON.replace(b"KeyError: 'a'", b"ValueError: \n\n  reason is here\nand more"), "ValueError: reason is here"),

@@ -1,0 +1,169 @@
+"""A job that raises is told to whoever runs the program: by functory.queue's log, and by `functory worker`."""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from functory.client import Client
+from functory.errors import ServerUnreachable
+from functory.queue import Fail, Retry, Worker
+from tests.support.command_line import clean_environ
+from tests.support.queue_places import KINDS, Place, open_place
+from tests.support.served_daemon import served_daemon
+
+TASKS = """
+from functory.queue import Worker
+
+worker = Worker()
+
+
+@worker.task("resize", options={"max_attempts": 2, "retry_base_ms": 10, "retry_max_ms": 10})
+def resize(payload):
+    raise ValueError(f"no picture {chr(27)}[31m in the payload" + "x" * 100_000)
+"""
+
+
+@pytest.fixture(params=KINDS)
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    async with open_place(request.param, tmp_path) as opened:
+        yield opened
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    return [record for record in caplog.records if record.message == "queue.job_raised"]
+
+
+async def raise_in_a_block(place: Place, error: BaseException, **options: object) -> str:
+    async with place.open() as queue:
+        await queue.register("resize", options=options)
+        (job_id,) = await queue.add("resize", "the payload")
+        async with await queue.next():
+            raise error
+        return job_id
+
+
+@pytest.mark.parametrize(("attempts", "became"), [(9, "it will be tried again"), (1, "it is abandoned")])
+async def test_an_exception_is_told_with_its_job_and_what_became_of_it(
+    place: Place, caplog: pytest.LogCaptureFixture, attempts: int, became: str
+) -> None:
+    job_id = await raise_in_a_block(place, ValueError("no picture"), max_attempts=attempts)
+    (record,) = told(caplog)
+    fields: dict[str, Any] = record.__dict__
+    assert (record.name, record.levelno) == ("functory.queue", logging.ERROR)
+    assert (fields["id"], fields["type"], fields["attempt"]) == (job_id, "resize", 1)
+    assert (fields["raised"], fields["became"].partition(":")[0]) == ("ValueError: no picture", became)
+    assert "raise_in_a_block" in caplog.text
+    assert "the payload" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "became"), [(Fail("no cat"), "it has failed"), (Retry("not now"), "it will be tried again")]
+)
+async def test_an_outcome_that_is_meant_is_told_without_a_trace(
+    place: Place, caplog: pytest.LogCaptureFixture, error: Exception, became: str
+) -> None:
+    caplog.set_level(logging.INFO, "functory.queue")
+    await raise_in_a_block(place, error)
+    (record,) = told(caplog)
+    assert (record.levelno, record.exc_info, record.__dict__["became"]) == (logging.INFO, None, became)
+    assert str(error) in record.__dict__["raised"]
+
+
+async def test_what_is_raised_after_the_end_is_told(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    async with place.open() as queue:
+        await queue.register("resize")
+        await queue.add("resize", "1")
+        async with await queue.next() as job:
+            await job.done()
+            raise ValueError
+    assert [record.__dict__["became"] for record in told(caplog)] == ["it had ended well before"]
+
+
+async def test_a_result_that_cannot_be_sent_is_told(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    async with place.open() as queue:
+        await queue.register("resize")
+        await queue.add("resize", "1")
+        async with await queue.next() as job:
+            job.result = {1, 2}
+    (record,) = told(caplog)
+    assert "set" in record.__dict__["raised"]
+
+
+async def test_an_end_that_nobody_heard_is_told(
+    place: Place, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with place.open() as queue:
+        await queue.register("resize")
+        await queue.add("resize", "1")
+        job = await queue.next()
+
+        async def is_away(_: object) -> None:
+            raise ServerUnreachable("away")
+
+        monkeypatch.setattr(job._reporter, "report", is_away)
+        with pytest.raises(ServerUnreachable):
+            async with job:
+                raise ValueError
+    (record,) = told(caplog)
+    assert "not recorded" in record.__dict__["became"]
+
+
+async def test_a_job_that_is_given_back_is_not_told(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    worker, has_begun = Worker(), asyncio.Event()
+
+    @worker.task("resize", register=True)
+    async def resize(_: object) -> None:
+        has_begun.set()
+        await asyncio.Event().wait()
+
+    async with place.open() as queue:
+        running = asyncio.create_task(worker.run(queue, grace_s=0.0))
+        await queue.add("resize", "1")
+        await has_begun.wait()
+        worker.stop()
+        await running
+    assert told(caplog) == []
+
+
+@pytest.fixture
+def _tasks(tmp_path: Path) -> None:
+    (tmp_path / "tasks.py").write_text(TASKS)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_tasks")
+async def test_functory_worker_shows_what_its_tasks_raise(tmp_path: Path) -> None:
+    async with served_daemon(tmp_path / "daemon") as served, Client(served.url, served.key, "acme") as acme:
+        environ = {"FUNCTORY_URL": served.url, "FUNCTORY_KEY": served.key, "FUNCTORY_TENANT": "acme"}
+        command = (sys.executable, "-m", "functory", "worker", "tasks:worker")
+        process = await asyncio.create_subprocess_exec(
+            *command, cwd=tmp_path, env=clean_environ() | environ, stderr=asyncio.subprocess.PIPE
+        )
+        try:
+            added = await acme.add_jobs("resize", ["secret payload"])
+            assert isinstance(added.ids, list)
+            job = await acme.get_job(added.ids[0], wait_s=60)
+            process.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(60):
+                shown = (await process.communicate())[1].decode()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+    assert (job.code, process.returncode) == ("abandoned", 0), shown
+    first, second = [line for line in shown.splitlines() if "queue.job_raised" in line]
+    assert f"id={job.id} type=resize attempt=1 " in first
+    assert 'became="it will be tried again"' in first
+    assert " attempt=2 " in second
+    assert 'became="it is abandoned' in second
+    assert '\n      File "' in shown, "the trace is readable"
+    assert "in resize\n" in shown
+    assert "\x1b" not in shown
+    assert "secret" not in shown
+    assert len(shown) < 50_000

@@ -1,0 +1,102 @@
+"""The command line against the service: it leads a newcomer to the next step."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from functory.cli.main import main
+from functory.workers.values import Delivery
+from handlers.errors import HandlerSyntaxError, InvalidHandlerError
+from tests.support.terminal import Terminal
+from tests.support.web import Site
+
+
+async def test_a_type_that_workers_serve_needs_no_file(site: Site, terminal: Terminal) -> None:
+    told = await terminal.run("job", "add", "resize", "x")
+    assert "Register one: functory handler put resize FILE" in told
+    assert "If workers serve it: functory handler put resize --lang worker" in told
+    assert "resize: version 1 is active" in await terminal.run("handler", "put", "resize", "--lang", "worker")
+    stored = (await site.get("/acme/handler/resize")).json["handler"]
+    assert (stored["lang"], stored["body"]) == ("worker", "")
+    assert "no handler" not in await terminal.run("job", "add", "resize", "x")
+    await site.call("PUT", "/acme/handler/resize", json={"lang": "worker", "body": "a name"})
+    put = ("handler", "put", "resize", "--lang", "worker")
+    await terminal.run(*put, "--timeout-s", "90")
+    stored = (await site.get("/acme/handler/resize")).json["handler"]
+    assert (stored["body"], stored["timeout_s"]) == ("a name", 90)
+    await terminal.run(*put, "--reset")
+    stored = (await site.get("/acme/handler/resize")).json["handler"]
+    assert (stored["body"], stored["timeout_s"]) == ("", 0)
+
+
+@pytest.mark.parametrize("options", [(), ("--lang", "python"), ("--lang", "http")])
+async def test_another_handler_does(terminal: Terminal, options: tuple[str, ...]) -> None:
+    told = await terminal.run("handler", "put", "resize", *options, status=2)
+    assert "No FILE: give the code of the handler, or --lang worker if workers serve the type" in told
+
+
+async def test_a_mistake_names_the_file(site: Site, terminal: Terminal, tmp_path: Path) -> None:
+    bad, good = tmp_path / "bad.py", tmp_path / "good.py"
+    await asyncio.to_thread(bad.write_text, "a syntax error")
+    await asyncio.to_thread(good.write_text, "return payload")
+    mistake = f"functory: {bad}: line 3, column 7: invalid syntax"
+    assert mistake in await terminal.run("handler", "put", "thumb", str(bad), status=2)
+    assert mistake in await terminal.run("handler", "invoke", "thumb", "--file", str(bad), status=2)
+    site.trial_runs.refusal = HandlerSyntaxError("beforeEach", "invalid syntax", line=3, column=7)
+    put = ("handler", "put", "thumb", str(good), "--before-each", str(bad))
+    assert mistake in await terminal.run(*put, status=2)
+    site.trial_runs.refusal = InvalidHandlerError("beforeEach", "is too long")
+    assert "functory: beforeEach: is too long" in await terminal.run(*put, status=2)
+
+
+async def test_a_mistake_in_a_folder_is_one_of_its_entry(terminal: Terminal, tmp_path: Path) -> None:
+    folder = tmp_path / "thumb"
+    await asyncio.to_thread(folder.mkdir)
+    await asyncio.to_thread((folder / "main.py").write_text, "a syntax error")
+    told = await terminal.run("deploy", str(folder), status=2)
+    assert f"functory: the entry file of {folder}: line 3, column 7: invalid syntax" in told
+
+
+async def test_the_worker_that_holds_a_job_is_named(site: Site, terminal: Terminal) -> None:
+    await terminal.run("handler", "put", "resize", "--lang", "worker")
+    (job_id,) = await site.add("x", path="/acme/job/resize/add")
+    await site.intake.flush()
+    assert "worker " not in await terminal.run("job", "get", job_id)
+    taken = await site.post("/acme/work/take", json={"types": ["resize"], "worker": {"name": "gpu-1"}})
+    assert len(taken.json["jobs"]) == 1, taken.body
+    assert "worker gpu-1 has it, until " in await terminal.run("job", "why", job_id)
+    shown = await terminal.run("job", "get", job_id)
+    assert "worker       gpu-1\n" in shown
+    token = taken.json["jobs"][0]["token"]
+    assert site.workers.holder("acme", Delivery(job_id, token + 1)) == "", "another has it by then"
+    assert site.workers.holder("other", Delivery(job_id, token)) == ""
+    lease = {"id": job_id, "token": token}
+    await site.post("/acme/work/report", json={"reports": [{**lease, "outcome": "ok"}]})
+    assert "gpu-1" not in await terminal.run("job", "get", job_id)
+
+
+@pytest.mark.parametrize("word", ["rm", "delete"])
+async def test_what_exists_is_removed_by_either_word(site: Site, terminal: Terminal, word: str) -> None:
+    await terminal.run("handler", "put", "resize", "--lang", "worker")
+    await terminal.run("rate", "set", "api", "5")
+    assert "handler deleted" in await terminal.run("handler", word, "resize")
+    await terminal.run("rate", word, "api")
+    assert "No rate domains" in await terminal.run("rate", "list")
+    (job_id,) = await site.add("x")
+    await site.intake.flush()
+    await terminal.run("job", word, job_id)
+    await terminal.run("job", "get", job_id, status=4)
+
+
+@pytest.mark.parametrize("words", [[], ["job"]])
+def test_without_a_command_they_are_listed(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    with pytest.raises(SystemExit) as listed:
+        main([*words, "--help"])
+    listing = capsys.readouterr().out
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    said = capsys.readouterr()
+    assert (listed.value.code, left.value.code) == (0, 2)
+    assert (said.out, said.err) == ("", listing)
+    assert "add jobs and look after them" in listing or "say why a job is not running" in listing
