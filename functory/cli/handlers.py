@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -124,7 +125,18 @@ async def run_put(client: "Client", arguments: argparse.Namespace) -> int:
         else:
             handler = await client.put_handler(arguments.type, lang, body, tell=line.show, **how, **fields)
     stayed = ", ".join(settings_besides(handler.handler, fields))
-    return tell_active(arguments, handler, f" (as before: {stayed})" if stayed else "")
+    status = tell_active(arguments, handler, f" (as before: {stayed})" if stayed else "")
+    await _hint_at_targets(client, [arguments.then, arguments.on_failure])
+    return status
+
+
+async def _hint_at_targets(client: "Client", said: Sequence[str | None]) -> None:
+    """Jobs of a type that was mistyped would wait for ever."""
+    from functory.cli.job_adding import has_no_handler  # noqa: PLC0415 (not for the parser)
+
+    for name in dict.fromkeys(filter(None, said)):
+        if await has_no_handler(client, name):
+            print(f"Type {name} has no handler yet: jobs that are made for it wait until it has one.", file=sys.stderr)
 
 
 async def run_get(client: "Client", arguments: argparse.Namespace) -> int:

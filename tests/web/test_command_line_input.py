@@ -81,6 +81,15 @@ async def test_a_folder_whose_name_is_no_type_is_told_of_the_flag(terminal: Term
     assert "Name one with --type." in await terminal.run("deploy", str(tmp_path / "my greeter"), status=2)
 
 
+async def test_a_result_that_goes_to_a_type_without_a_handler_is_told(terminal: Terminal, tmp_path: Path) -> None:
+    file = tmp_path / "thumb.py"
+    await asyncio.to_thread(file.write_text, "return 1")
+    put = ("handler", "put", "thumb", str(file), "--then", "thumb", "--on-failure")
+    told = await terminal.run(*put, "typpo")
+    assert told.splitlines()[1:] == ["Type typpo has no handler yet: jobs that are made for it wait until it has one."]
+    assert "has no handler yet" not in await terminal.run(*put, "thumb")
+
+
 async def test_settings_that_are_not_said_again_stay_and_are_named(terminal: Terminal, tmp_path: Path) -> None:
     file = tmp_path / "thumb.py"
     await asyncio.to_thread(file.write_text, "return 1")
