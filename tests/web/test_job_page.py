@@ -2,7 +2,7 @@
 
 import re
 
-from store.base import Code, Finish, Outcome, Rearm, Retry
+from store.base import Archive, Code, Finish, Outcome, Rearm, Retry
 from tests.support.pages import Visitor, visitor
 from tests.support.web import T0, Site
 
@@ -126,6 +126,19 @@ async def test_a_round_that_ended_well_is_followed_by_another_and_not_by_an_atte
         error = Outcome(Code.ERROR, 500, now_ms)
         await site.store.release_jobs("a7", [Retry(job_id, token, now_ms + 9000, error)], now_ms=now_ms)
         assert STEP.findall(await shown(acme, job_id))[-1] == ("next", "Next attempt")
+
+
+async def test_the_last_attempt_of_a_job_that_has_ended_is_not_among_the_earlier_ones(site: Site) -> None:
+    (job_id,) = await site.add("x")
+    token, error = await claim(site), Outcome(Code.ERROR, 500, T0)
+    await site.store.release_jobs("a7", [Retry(job_id, token, T0, error)], now_ms=T0)
+    async with visitor(site, "acme") as acme:
+        assert "Attempts so far" in await shown(acme, job_id)
+        token = await claim(site)
+        await site.store.release_jobs("a7", [Archive(job_id, token, Outcome(Code.ABANDONED, 504, T0))], now_ms=T0)
+        page = await shown(acme, job_id)
+        assert "Earlier attempts" in page
+        assert "the latest 1" not in page
 
 
 async def test_a_parent_without_a_delay_was_never_due_later(site: Site) -> None:
