@@ -33,7 +33,7 @@ _FAR: Final = timedelta(days=9 * 366)
 """So far it is looked for a time: there is a February 29 in it."""
 _MINUTE: Final = timedelta(minutes=1)
 _DAY: Final = timedelta(days=1)
-_LONGEST_GAP_HOURS: Final = 3
+_LONGEST_GAP: Final = timedelta(hours=3)
 """More than clocks are put forward anywhere, but where a whole day was left out."""
 _LAST: Final = 0
 """Of the weekdays of a month."""
@@ -58,9 +58,9 @@ class _Field(NamedTuple):
         also = f" or {self.names[0]} to {self.names[-1]}" if self.names else ""
         raise InvalidRepeat(f"the {self.name} of a cron pattern is {self.least} to {self.most}{also}, not {text!r:.60}")
 
-    def _last(self, text: str) -> int:
+    def _last(self, text: str, first: int) -> int:
         """SAT-SUN ends with the Sunday after it."""
-        return self.most if self.names is _WEEKDAYS and text == _WEEKDAYS[0] else self.value(text)
+        return self.most if first and self.names is _WEEKDAYS and text == _WEEKDAYS[0] else self.value(text)
 
     def values(self, item: str) -> set[int]:
         match = _ITEM.fullmatch(item)
@@ -68,7 +68,7 @@ class _Field(NamedTuple):
             raise InvalidRepeat(f"{item!r:.60} is no {self.name} of a cron pattern, such as 1, 1-5, */2 or 1,3")
         star, first, last, step = match.groups()
         least = self.least if star else self.value(first)
-        most = self._last(last) if last else self.most if star or step else least
+        most = self._last(last, least) if last else self.most if star or step else least
         if most < least:
             raise InvalidRepeat(f"the {self.name} {item!r} of a cron pattern ends before it begins")
         if step is not None and not int(step):
@@ -114,12 +114,19 @@ class Cron:
             raise RepeatOutOfRange(f"'{self}' has no time in the nine years after {after_ms} ms") from None
 
     def _named_times(self, after: datetime) -> Iterator[datetime]:
-        first = after.astimezone(self.zone)
-        for day in self._days_from(first.date()):
-            hours = [hour for hour in self.hours if day > first.date() or hour >= first.hour - _LONGEST_GAP_HOURS]
+        """In order. One from a gap may be later than those after it, and come on the next day."""
+        earliest = after.astimezone(self.zone).replace(tzinfo=None) - _LONGEST_GAP
+        late: list[datetime] = []
+        for day in self._days_from(earliest.date()):
+            hours = [hour for hour in self.hours if day > earliest.date() or hour >= earliest.hour]
             times = (self._at(day, hour, minute) for hour in hours for minute in self.minutes)
-            is_ordinary = self._at(day + _DAY) - self._at(day) == _DAY
-            yield from times if is_ordinary else sorted(times)  # one from a gap may be later than those after it
+            midnight = self._at(day + _DAY)
+            if not late and midnight - self._at(day) == _DAY:
+                yield from times
+                continue
+            times_and_late = sorted([*times, *late])
+            yield from (time for time in times_and_late if time < midnight)
+            late = [time for time in times_and_late if time >= midnight]
 
     def _at(self, day: date, hour: int = 0, minute: int = 0) -> datetime:
         """The first time that is called so, or that much later if there is none."""

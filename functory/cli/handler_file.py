@@ -71,7 +71,7 @@ async def read_text(file: Path) -> str:
 
 def settings_besides(document: Mapping[str, object], said: Container[str]) -> list[str]:
     """The names of settings of a handler that are not at their defaults, without those that were said."""
-    plain = Handler(str(document["lang"]), "").to_json()
+    plain = parse_handler({"lang": document["lang"], "body": document["body"]}).to_json()
     return [
         name
         for name, value in document.items()

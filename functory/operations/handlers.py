@@ -86,17 +86,35 @@ async def merge_handler(
 ) -> StoredHandler:
     """As `put_handler`; fields, options and variables that are not given stay as they are, if the language does. Raises
     also Conflict if workers are to serve a type that has a handler in another language."""
-    tries = _MERGES
+    asked_ms, tries = service.now_ms(), _MERGES
+    stored = await find_handler(service, who.tenant, type_name)
     while True:
-        stored = await find_handler(service, who.tenant, type_name)
-        before = {} if stored is None else _decode(stored).to_json()
-        data, made_from = _merged(type_name, before, fields), 0 if stored is None else stored.version
+        data = _merged(type_name, _settings_of(stored, fields), fields)
+        made_from = 0 if stored is None else stored.version
         try:
             return await put_handler(service, who, type_name, data, made_from=made_from, upgrade=upgrade, tell=tell)
         except Conflict:  # another was quicker: then with its fields, too
             tries -= 1
-            if not tries:
+            stored = await find_handler(service, who.tenant, type_name)
+            if not tries or stored is None or _is_newer(stored, fields, asked_ms):
                 raise
+
+
+def _settings_of(stored: StoredHandler | None, fields: Mapping[str, object]) -> Mapping[str, object]:
+    """What may stay. Nothing of a handler that cannot be read, if there is a new one in its place."""
+    if stored is None:
+        return {}
+    try:
+        return _decode(stored).to_json()
+    except HandlerError:
+        if "body" not in fields:
+            raise
+        return {}
+
+
+def _is_newer(stored: StoredHandler, fields: Mapping[str, object], asked_ms: int) -> bool:
+    """Whether it is the text of somebody who asked later, and must not be replaced by this one."""
+    return stored.lang != WORKER and "body" in fields and stored.created_ms >= asked_ms
 
 
 def _merged(type_name: str, before: Mapping[str, object], fields: Mapping[str, object]) -> dict[str, object]:
@@ -108,7 +126,11 @@ def _merged(type_name: str, before: Mapping[str, object], fields: Mapping[str, o
                 " choose another type"
             )
         return dict(fields)
-    gone = {"lock", *(_OF_THE_TEXT if "body" in fields else ())}  # packages that stay the same keep their versions
+    gone = {"lock"}  # packages that stay the same keep their versions
+    if "body" in fields:
+        gone |= _OF_THE_TEXT
+    elif not _OF_THE_TEXT.isdisjoint(fields):
+        gone |= {"body"}  # that of the old entry
     data = {name: value for name, value in before.items() if name not in gone} | dict(fields)
     for name in ("options", "env"):
         old, new = before.get(name), fields.get(name)

@@ -23,8 +23,9 @@ class JobVerbs(abc.ABC):
 
         unique: when a job of that jobtype with that name is waiting, deferred or paused, no job is added: its data,
         repeat and priority become those of the argument, without what `keeps` names, and its id is returned with
-        created False. If it gets another repeat, so does its dt_ms, unless `keeps` names due. While it runs (lapsed
-        included) its payload is in use: Conflict. The same if it has another parent than the argument names.
+        created False. If it gets another repeat, so does its dt_ms, unless `keeps` names due, and that is a new round:
+        attempts, window and history begin anew. While it runs (lapsed included) its payload is in use: Conflict. The
+        same if it has another parent than the argument names.
         When the id itself is in the store (a repeated call), nothing changes and created is False. Idempotent by id.
         Atomic where there are transactions. Where there are none, all are checked before the first is written, so
         only a change by somebody else in between can leave the first ones created.

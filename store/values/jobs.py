@@ -150,9 +150,13 @@ LOST: Final = Outcome(Code.ERROR, 503, started_ms=0, message="the run was lost: 
 """Of runs that nobody has heard of any more. In the history only: a job that runs again has no outcome yet."""
 
 
-def lost(claimed_ms: int, now_ms: int) -> Outcome:
-    """A run that is found to be lost now."""
-    return LOST._replace(started_ms=claimed_ms, duration_us=max(now_ms - claimed_ms, 0) * 1000)
+NOT_ENDED_IN_TIME: Final = "nobody reported the end of the run in the time of its fixed lease"
+
+
+def lost(claimed_ms: int, now_ms: int, *, is_fixed: bool = False) -> Outcome:
+    """A run that is found to be lost now. is_fixed: nobody could have renewed its lease."""
+    run = LOST._replace(started_ms=claimed_ms, duration_us=max(now_ms - claimed_ms, 0) * 1000)
+    return run._replace(message=NOT_ENDED_IN_TIME) if is_fixed else run
 
 
 CANCELLED: Final = Outcome(Code.CANCELLED, 499, started_ms=0)

@@ -10,7 +10,15 @@ from scheduler.cron import parse_cron
 from scheduler.errors import InvalidRepeat, RepeatOutOfRange
 from scheduler.repeat import parse_repeat
 
-ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Havana"]
+ZONES = [
+    "UTC",
+    "Europe/Berlin",
+    "America/New_York",
+    "Australia/Lord_Howe",
+    "Asia/Kathmandu",
+    "America/Havana",
+    "America/Nuuk",
+]
 TRANSITIONS = [datetime(2026, 3, 8, tzinfo=UTC), datetime(2026, 3, 29, tzinfo=UTC), datetime(2026, 10, 4, tzinfo=UTC)]
 DAYS = 3
 

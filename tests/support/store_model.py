@@ -37,7 +37,7 @@ from store.base import (
 from store.errors import Conflict, InvalidValue, NotFound, StoreError
 from store.names import DONE_LOCK, DONE_OFFSET_MS, PAUSED_LOCK
 from store.rate_rules import grown
-from store.values.jobs import LOST
+from store.values.jobs import lost
 from tests.support.model_entry import Entry
 from vocabulary.names import tenant_of
 
@@ -86,6 +86,9 @@ class StoreModel:
                     raise Conflict(new.unique)
                 if new.repeat not in {"", entry.job.repeat}:
                     entry.set(due_ms=new.dt_ms, dt_ms=new.dt_ms)
+                    if entry.queued:
+                        entry.set(attempts=0, begun_ms=None, planned_ms=None)
+                        entry.history = ()
                 entry.set(data=new.data, repeat=new.repeat, priority=new.priority)
                 return CreateReport(entry.job.id, created=False, state=self.state(entry.job.id, now_ms))
         parent = None
@@ -270,7 +273,7 @@ class StoreModel:
         running = [e for e in self.entries.values() if e.running]
         lapsed = [e for e in running if (e.job.dt_ms <= now_ms if owner is None else e.job.lock == owner)]
         for entry in lapsed:
-            run = Outcome(Code.ERROR, 503, entry.claimed_ms, (now_ms - entry.claimed_ms) * 1000, message=LOST.message)
+            run = lost(entry.claimed_ms, now_ms, is_fixed=entry.job.retry_after_ms is not None)
             entry.history = with_attempt(entry.history, entry.job.attempts, run, entry.job.lock)
             entry.queue(entry.job.due_ms)
         return len(lapsed)

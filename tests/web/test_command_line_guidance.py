@@ -16,7 +16,7 @@ async def test_a_type_that_workers_serve_needs_no_file(site: Site, terminal: Ter
     told = await terminal.run("job", "add", "resize", "x")
     assert "Register one: functory handler put resize FILE" in told
     assert "If workers serve it: functory handler put resize --lang worker" in told
-    assert "resize: version 1 is active" in await terminal.run("handler", "put", "resize", "--lang", "worker")
+    assert "resize: version 1 is active\n" in await terminal.run("handler", "put", "resize", "--lang", "worker")
     stored = (await site.get("/acme/handler/resize")).json["handler"]
     assert (stored["lang"], stored["body"]) == ("worker", "")
     assert "no handler" not in await terminal.run("job", "add", "resize", "x")

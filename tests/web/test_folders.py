@@ -35,6 +35,13 @@ async def test_a_folder_is_registered_from_either_archive_and_downloaded(site: S
     assert await untar((await site.get("/acme/handler/up?format=tar")).body) == FILES
 
 
+async def test_another_entry_needs_its_text_also_with_merge(site: Site) -> None:
+    await put(site, FILES)
+    answer = await site.call("PUT", "/acme/handler/up?merge=true", json={"entry": "helper.py"})
+    assert (answer.status, answer.json["error"]["detail"]["field"]) == (422, "body")
+    assert await untar((await site.get("/acme/handler/up?format=tar")).body) == FILES
+
+
 async def test_archives_of_one_tenant_leave_a_turn_for_others(site: Site) -> None:
     turns = site.service.folder_turns
     reading: list[int] = []

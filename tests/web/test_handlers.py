@@ -173,6 +173,31 @@ async def test_a_first_handler_needs_its_text_also_with_merge(site: Site) -> Non
     assert (answer.status, answer.json["error"]["detail"]["field"]) == (422, "lang")
 
 
+async def test_of_two_texts_at_the_same_time_the_later_one_stays_also_with_merge(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await site.call("PUT", "/acme/handler/up?lang=python", data=BODY)
+
+    async def slowly(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(functory.operations.handlers, "with_packages", with_packages)
+        site.clock.advance(1)
+        newer = await site.call("PUT", "/acme/handler/up?merge=true", json={"lang": "python", "body": "return 3"})
+        assert newer.status == 200, newer.body
+        return await with_packages(*given, **named)
+
+    monkeypatch.setattr(functory.operations.handlers, "with_packages", slowly)
+    older = await site.call("PUT", "/acme/handler/up?merge=true", json={"lang": "python", "body": "return 2"})
+    assert (older.status, older.code) == (409, "conflict")
+    assert (await site.get("/acme/handler/up")).json["handler"]["body"] == "return 3"
+
+
+async def test_a_handler_that_cannot_be_read_is_replaced_also_with_merge(site: Site) -> None:
+    unreadable = NewHandler("acme-up", "python", b'{"lang":"python","body":"return 1","soon":1}', T0, "k")
+    await site.store.set_handler("acme", unreadable)
+    answer = await site.call("PUT", "/acme/handler/up?merge=true", json={"lang": "python", "body": "return 2"})
+    assert (answer.status, answer.json["handler"]["body"]) == (200, "return 2")
+
+
 async def test_workers_that_start_at_the_same_time_keep_the_fields_of_both(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

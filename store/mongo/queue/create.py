@@ -8,6 +8,7 @@ wants it takes it over by compare and swap, so of two creators one gets it and t
 """
 
 from collections.abc import Sequence
+from functools import partial
 from math import inf
 from typing import Final
 
@@ -236,10 +237,11 @@ async def change_holder(
     repeat = None if "repeat" in keeps else job.repeat
     priority = None if "priority" in keeps else job.priority
     dt_ms = job.dt_ms if takes_time(job, holder.get("repeat", ""), keeps) else None
-    changed = await change_in_place(db, holder, data=data, repeat=repeat, priority=priority, dt_ms=dt_ms, now_ms=now_ms)
-    if not changed:
+    change = partial(change_in_place, data=data, repeat=repeat, priority=priority, dt_ms=dt_ms, now_ms=now_ms)
+    if not await change(db, holder, is_new_round=dt_ms is not None):
         return None
-    return CreateReport(holder["_id"], created=False, state=job_state(holder, now_ms))
+    after = holder if dt_ms is None else holder | {"at": dt_ms}
+    return CreateReport(holder["_id"], created=False, state=job_state(after, now_ms))
 
 
 async def change_in_place(
@@ -251,8 +253,10 @@ async def change_in_place(
     priority: int | None,
     dt_ms: int | None,
     now_ms: int,
+    is_new_round: bool = False,
 ) -> bool:
-    """Change what is given of a live job, if it is as it was read."""
+    """Change what is given of a live job, if it is as it was read. is_new_round: it is not an attempt of one that has
+    begun, if it waits for nobody."""
     fields: Document = {}
     dropped: Document = {}
     size_bytes = deferred = 0
@@ -269,6 +273,9 @@ async def change_in_place(
             later = dt_ms > now_ms
             (fields if later else dropped)["d"] = True
             deferred = int(later) - int(document.get("d", False))
+            if is_new_round:
+                fields["attempts"] = 0
+                dropped |= {"begun": "", "planned": "", "past": ""}
     update = {"$set": fields, "$unset": dropped, "$inc": {"rev": 1}}
     effect = Effect(document["type"], document["_id"], deferred=deferred, size_bytes=size_bytes, key=key_of(document))
     effect = entering(effect, document | fields)

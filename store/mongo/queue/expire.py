@@ -22,7 +22,7 @@ from store.mongo.server.ledger import LAPSE_MS
 from store.mongo.server.tally import Effect, entering
 from store.mongo.server.turn_opening import open_turns_of
 from store.names import AHEAD_MS
-from store.values.jobs import ABANDONED, MOST_ATTEMPTS, ExpireReport, lost, with_attempt
+from store.values.jobs import ABANDONED, MOST_ATTEMPTS, NOT_ENDED_IN_TIME, ExpireReport, lost, with_attempt
 from vocabulary.states import FAILED_CODES, FINAL_CODES
 
 _SOON_MS: Final = 5000
@@ -33,12 +33,17 @@ _DONE: Final = tuple(schema.ARCHIVED[code] for code in FINAL_CODES - FAILED_CODE
 _FAILED: Final = tuple(schema.ARCHIVED[code] for code in FAILED_CODES)
 
 
+_LAPSED_FIELDS: Final = frozenset(
+    {"type", "due", "d", "key", "dom", "prio", "attempts", "claimed", "lock", "past", "retry_after"}
+)
+
+
 class MongoExpire(Core):
     @once
     async def expire_locks(self, *, now_ms: int, limit: int = 1000, owner: str | None = None) -> int:
         jobs = self.collections.jobs
         lapsed: Document = {"s": schema.RUNNING} | ({"at": {"$lte": now_ms}} if owner is None else {"lock": owner})
-        needed = dict.fromkeys(("type", "due", "d", "key", "dom", "prio", "attempts", "claimed", "lock", "past"), 1)
+        needed = dict.fromkeys(_LAPSED_FIELDS, 1)
         rows = await jobs.find(lapsed, needed, hint=schema.UPKEEP).sort("at", 1).limit(limit).to_list(limit)
         early = [row for row in rows if row["due"] > now_ms and not row.get("d")]
         expired = len(await apply(self, [_defer_step(row, lapsed, now_ms) for row in early], now_ms))
@@ -103,14 +108,17 @@ def _in_queue_since(before_ms: int) -> Document:
 def _past_and_lost(now_ms: int) -> Document:
     """The history after a run that was lost, as `with_attempt` has it: many jobs are changed in one write."""
     (run,) = history_documents(with_attempt((), 0, lost(0, now_ms), ""))
-    lasted_us = {"$multiply": [{"$max": [{"$subtract": [now_ms, "$claimed"]}, 0]}, 1000]}
-    run |= {"number": "$attempts", "started_ms": "$claimed", "duration_us": lasted_us, "daemon": "$lock"}
+    claimed_ms = {"$ifNull": ["$claimed", 0]}
+    lasted_us = {"$multiply": [{"$max": [{"$subtract": [now_ms, claimed_ms]}, 0]}, 1000]}
+    run |= {"number": "$attempts", "started_ms": claimed_ms, "duration_us": lasted_us, "daemon": "$lock"}
+    run["message"] = {"$cond": [{"$gt": ["$retry_after", None]}, NOT_ENDED_IN_TIME, run["message"]]}
     return {"$slice": [{"$concatArrays": [{"$ifNull": ["$past", []]}, [run]]}, -MOST_ATTEMPTS]}
 
 
 def _defer_step(row: Document, lapsed: Document, now_ms: int) -> Step:
     """A job that was started before the store had it may be due later than its lease lapses."""
-    history = with_attempt(history_from(row), row["attempts"], lost(row["claimed"], now_ms), row["lock"])
+    run = lost(row.get("claimed", 0), now_ms, is_fixed=row.get("retry_after") is not None)
+    history = with_attempt(history_from(row), row["attempts"], run, row["lock"])
     queued = {"s": schema.QUEUED, "at": row["due"], "d": True, "past": history_documents(history)}
     return Step(
         {"_id": row["_id"], "d": None, **lapsed},

@@ -6,7 +6,7 @@ from typing import Any, Final
 from store.errors import Conflict, NotFound
 from store.refusals import check_holder
 from store.sqlite.file.bulk import Bulk, alike, by_key
-from store.sqlite.file.schema import DEFERRED, INLINE_BYTES, LIVE, WAITING, State
+from store.sqlite.file.schema import DEFERRED, INLINE_BYTES, LIVE, QUEUED, WAITING, State
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.row_changes import Place, change_due, change_payload, change_priority, put_in_queue
 from store.sqlite.queue.rows import data_key, disposition, inline, write_blob
@@ -22,6 +22,9 @@ INSERT_PLAIN: Final = Bulk(f"INSERT INTO jobs ({_PLAIN})", 8, "ON CONFLICT (id) 
 _INSERT: Final = Bulk(f"INSERT INTO jobs ({_PLAIN}, {_SELDOM})", 11, "ON CONFLICT (id) DO NOTHING")
 _INSERT_KEYED: Final = Bulk(f"INSERT INTO jobs ({_PLAIN}, {_SELDOM}, turn, prio)", 13, "ON CONFLICT (id) DO NOTHING")
 _BY_WIDTH: Final = {bulk.width: bulk for bulk in (INSERT_PLAIN, _INSERT, _INSERT_KEYED)}
+_ANEW: Final = (
+    f"UPDATE jobs SET attempts = 0, begun = NULL, planned = NULL, history = NULL WHERE n = ? AND state {QUEUED}"
+)
 _HOLDER: Final = (
     "SELECT id, parent, repeat, n, state, type, lane FROM jobs"
     f" WHERE type = ? AND uniq = ? AND uniq IS NOT NULL AND state {LIVE}"
@@ -152,6 +155,7 @@ def _change_holder(tx: Tx, place: Place, repeat: str, job: NewJob, keeps: frozen
         change_payload(tx, place.n, job.data)
     if takes_time(job, repeat, keeps):
         change_due(tx, place, job.dt_ms, now_ms)
+        tx.conn.execute(_ANEW, (place.n,))
     if "priority" not in keeps:
         change_priority(tx, place.n, job.priority)
     if "repeat" not in keeps:

@@ -50,11 +50,11 @@ def expire_locks(tx: Tx, now_ms: int, limit: int, owner: str | None) -> int:
     found = fetch(tx.conn, sql, (value, limit))
     lapsed = [Row(*row) for _, _, *row in found]
     requeue(tx, lapsed, now_ms)
-    histories = [
-        encode_history(with_attempt(decode_history(row.history), row.attempts, lost(claimed_ms, now_ms), lock))
-        for row, (claimed_ms, lock, *_) in zip(lapsed, found, strict=True)
-    ]
-    tx.conn.executemany(_NOTE, [(history, row.n) for history, row in zip(histories, lapsed, strict=True)])
+    noted: list[tuple[str | None, int]] = []
+    for row, (claimed_ms, lock, *_) in zip(lapsed, found, strict=True):
+        run = lost(claimed_ms, now_ms, is_fixed=row.retry_after_ms is not None)
+        noted.append((encode_history(with_attempt(decode_history(row.history), row.attempts, run, lock)), row.n))
+    tx.conn.executemany(_NOTE, noted)
     _promote_due(tx, now_ms, limit)
     collect_full(tx, now_ms, limit)
     return len(lapsed)

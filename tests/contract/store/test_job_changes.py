@@ -1,4 +1,4 @@
-"""Single jobs of a tenant: unique names, updates, cancel, replay, delete, position in the queue."""
+"""Single jobs of a tenant: updates, cancel, replay, delete, position in the queue."""
 
 import pytest
 
@@ -19,80 +19,6 @@ from tests.support.jobs import (
     new_jobs,
     retry,
 )
-
-
-async def test_a_unique_job_is_updated_and_not_added_again(store: Store) -> None:
-    first = new_job(1, unique="nightly", repeat="daily", priority=0)
-    assert (await store.create_job(first, now_ms=T0)).created
-    second = new_job(2, unique="nightly", repeat="hourly", priority=1000, data=b"newer")
-    report = await store.create_job(second, now_ms=T0)
-    assert (report.id, report.created, report.state) == (job_id(1), False, JobState.WAITING)
-    assert (await store.create_job(new_job(3, unique="other"), now_ms=T0)).created
-    assert (await store.create_job(new_job(4, unique="nightly", jobtype="acme-b"), now_ms=T0)).created
-    job = await claim_one(store)
-    assert (job.id, job.data, job.repeat, job.priority, job.unique) == (
-        job_id(1),
-        b"newer",
-        "hourly",
-        1000,
-        "nightly",
-    )
-    await store.release_jobs(OWNER, [archive(job)], now_ms=T0)
-    assert (await store.create_job(new_job(6, unique="nightly"), now_ms=T0)).created
-    counters = {c.jobtype: c for c in await store.get_counters(TENANT, now_ms=T0)}
-    assert (counters["acme-thumb"].waiting, counters["acme-thumb"].running) == (2, 0)
-
-
-async def test_what_the_caller_does_not_say_stays(store: Store) -> None:
-    first = new_job(1, unique="nightly", repeat="daily", priority=1000)
-    second = new_job(2, unique="nightly", data=b"newer")
-    keeps = frozenset({"repeat", "priority"})
-    await store.create_jobs([Creation(first), Creation(second, keeps)], now_ms=T0)
-    job = await claim_one(store)
-    assert (job.id, job.data, job.repeat, job.priority) == (job_id(1), b"newer", "daily", 1000)
-
-
-@pytest.mark.parametrize(
-    ("repeat", "keeps", "later_s"),
-    [
-        ("0 7 * * *", frozenset(), 60),
-        ("0 7 * * *", frozenset({"due"}), 3600),
-        ("0 9 * * *", frozenset(), 3600),
-        ("0 7 * * *", frozenset({"repeat"}), 3600),
-        ("", frozenset(), 3600),
-    ],
-)
-async def test_a_unique_job_that_gets_another_repeat_gets_its_time_too(
-    store: Store, repeat: str, keeps: frozenset[str], later_s: int
-) -> None:
-    first = new_job(1, unique="nightly", repeat="0 9 * * *", dt_ms=T0 + 3_600_000)
-    second = new_job(2, unique="nightly", repeat=repeat, dt_ms=T0 + 60_000, priority=1000)
-    await store.create_jobs([Creation(first)], now_ms=T0)
-    (report,) = await store.create_jobs([Creation(second, keeps)], now_ms=T0)
-    assert (report.created, report.state) == (False, JobState.DEFERRED)
-    due_ms = T0 + 1000 * later_s
-    assert await claim(store, now_ms=due_ms - 1) == []
-    job = await claim_one(store, now_ms=due_ms)
-    assert (job.id, job.due_ms, job.priority) == (job_id(1), due_ms, 1000)
-
-
-async def test_also_the_data_stays_if_the_caller_says_none(store: Store) -> None:
-    first, second = new_job(1, unique="nightly", data=b"x" * 9000), new_job(2, unique="nightly", priority=1000)
-    await store.create_jobs([Creation(first), Creation(second, frozenset({"data"}))], now_ms=T0)
-    job = await claim_one(store)
-    assert (job.id, job.data, job.priority) == (job_id(1), b"x" * 9000, 1000)
-    assert (await store.get_usage(TENANT)).size_bytes == 9000
-
-
-async def test_a_unique_job_that_runs_is_not_replaced(store: Store) -> None:
-    """Its payload is in use: the new one would never run."""
-    await store.create_job(new_job(1, unique="nightly"), now_ms=T0)
-    job = await claim_one(store)
-    for now_ms in (T0, T0 + LEASE_MS):
-        with pytest.raises(Conflict, match="running with its payload"):
-            await store.create_job(new_job(2, unique="nightly", data=b"newer"), now_ms=now_ms)
-    await store.release_jobs(OWNER, [archive(job)], now_ms=T0)
-    assert (await store.create_job(new_job(2, unique="nightly", data=b"newer"), now_ms=T0)).created
 
 
 async def test_jobs_are_created_all_or_none(store: Store) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from store.base import Code, JobState, Lease, Retry, Store
 from store.errors import InvalidValue
-from store.values.jobs import LOST, MOST_ATTEMPTS, Attempt
+from store.values.jobs import LOST, MOST_ATTEMPTS, NOT_ENDED_IN_TIME, Attempt
 from tests.support.jobs import (
     JOBTYPE,
     LEASE_MS,
@@ -75,6 +75,13 @@ async def test_a_run_that_was_lost_is_in_the_history(store: Store) -> None:
     failed = await claim_one(store)
     await store.release_jobs(OWNER, [retry(failed, T0, message="boom")], now_ms=T0)
     assert [(run.number, run.message) for run in await history(store, lost.id)] == [(1, LOST.message), (2, "boom")]
+
+
+async def test_a_run_with_a_fixed_lease_is_not_said_to_be_lost(store: Store) -> None:
+    await store.add_jobs([new_job(1, retry_after_ms=5000)], now_ms=T0)
+    job = await claim_one(store)
+    await store.expire_locks(now_ms=T0 + 5000)
+    assert [run.message for run in await history(store, job.id)] == [NOT_ENDED_IN_TIME]
 
 
 async def test_the_last_runs_that_were_lost_are_kept(store: Store) -> None:

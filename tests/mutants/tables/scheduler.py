@@ -10,11 +10,19 @@ board = in_file("scheduler/board.py", UNIT)
 policy = in_file("scheduler/policy.py", UNIT)
 retry = in_file("scheduler/retry.py", UNIT)
 repeat = in_file("scheduler/repeat.py", f"{UNIT} tests/property/test_repeat_sqlite.py")
+cron = in_file("scheduler/cron.py", UNIT)
 costs = in_file("scheduler/costs.py", UNIT)
 
 PRIORITY = "tests/unit/scheduler/test_fairness.py -k 'urgent or warm'"
 
 MUTANTS: list[Mutant] = [
+    cron(
+        "a calendar forgets a time of a gap before midnight",
+        "            late = [time for time in times_and_late if time >= midnight]",
+        "            late = []",
+    ),
+    cron("a calendar wants day and weekday", 'is_either=day[0] != "*" and weekday[0] != "*"', "is_either=False"),
+    repeat("a calendar runs a round twice when clocks are put back", "max(scheduled_ms, finished_ms)", "finished_ms"),
     deficit("priorities of types do not count", "STEP ** ((state.priority - 500) / 500)", "1.0", tests=PRIORITY),
     deficit("a warm sibling of lower priority goes first", " or rival.weight < first.weight:", ":", tests=PRIORITY),
     queue(

@@ -11,19 +11,25 @@ export function helpForms() {
     if (form.matches('[action="/ui/theme"]')) { event.preventDefault(); return changeTheme(form, event.submitter); }
     if (sent.has(form)) return event.preventDefault(); // a slow service would do it twice
     sent.add(form);
-    setTimeout(() => sent.delete(form), FORGET_MS); // the browser may have been told to stop
+    const isKept = form.matches("[data-keep]");
+    if (!isKept) forgetLater(form);
     // After all other listeners: who is asked whether to leave may stay, and is asked again the next time.
     addEventListener("beforeunload", (leave) => { if (leave.defaultPrevented) sent.delete(form); }, { once: true });
-    if (form.matches("[data-keep]")) { event.preventDefault(); sendSignedIn(form); }
+    if (isKept) { event.preventDefault(); sendSignedIn(form); }
   });
   addEventListener("pageshow", () => sent.clear());
+}
+
+// The browser may have been told to stop.
+function forgetLater(form) {
+  setTimeout(() => sent.delete(form), FORGET_MS);
 }
 
 // Who was signed out meanwhile stays on the page. Who has signed in again has a new session, and the form gets its token.
 async function sendSignedIn(form) {
   const answer = await fetch(location.href, { redirect: "manual" }).catch(() => null);
   const isSignedOut = answer?.type === "opaqueredirect";
-  if (answer && !isSignedOut) { takeToken(new DOMParser().parseFromString(await answer.text(), "text/html")); return form.submit(); }
+  if (answer && !isSignedOut) { takeToken(new DOMParser().parseFromString(await answer.text(), "text/html")); forgetLater(form); return form.submit(); }
   sent.delete(form);
   document.getElementById("problem")?.remove();
   form.before(isSignedOut ? signedOut() : banner("The service cannot be reached. Nothing was sent."));
