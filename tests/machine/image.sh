@@ -23,14 +23,14 @@ for tool in mmdebstrap buildah runc; do
 done
 
 say "making the base"
-mmdebstrap --quiet --variant=minbase --include=ca-certificates bookworm "$work/base.tar" 2>"$work/log" || { cat "$work/log" >&2; exit 1; }
+mmdebstrap --quiet --variant=minbase --include=ca-certificates trixie "$work/base.tar" 2>"$work/log" || { cat "$work/log" >&2; exit 1; }
 base=$(own from scratch)
 own add --quiet "$base" "$work/base.tar" /
 # How this machine reaches its package registries is how the build does, too.
 for file in /etc/pip.conf /etc/ssl/certs/ca-certificates.crt; do
     [ ! -e "$file" ] || own add --quiet "$base" "$file" "$file"
 done
-own commit --quiet "$base" docker.io/library/debian:bookworm-slim >/dev/null
+own commit --quiet "$base" docker.io/library/debian:trixie-slim >/dev/null
 rm "$work/base.tar"
 
 say "building"
