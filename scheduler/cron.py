@@ -17,9 +17,11 @@ twice counts once. But if minute or hour begins with `*`, the job runs at each t
 
 import re
 from calendar import monthrange
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -32,13 +34,12 @@ _NTH: Final = re.compile(r"([0-7]|[A-Z]{3})(?:#([1-5])|L)")
 _FAR: Final = timedelta(days=9 * 366)
 """So far it is looked for a time: there is a February 29 in it."""
 _MINUTE: Final = timedelta(minutes=1)
+_MINUTE_MS: Final = 60_000
 _DAY: Final = timedelta(days=1)
 _LONGEST_GAP: Final = timedelta(hours=3)
 """More than clocks are put forward anywhere, but where a whole day was left out."""
 _LAST: Final = 0
 """Of the weekdays of a month."""
-
-
 _MONTHS: Final = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _WEEKDAYS: Final = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 
@@ -106,27 +107,31 @@ class Cron:
 
     def next_ms(self, after_ms: int) -> int:
         """The first time after that one. Raises RepeatOutOfRange if there is none in nine years."""
-        try:
-            after = EPOCH + timedelta(milliseconds=after_ms)
-            times = self._clock_times(after) if self.runs_at_each else self._named_times(after)
-            return to_ms(next(time for time in times if time > after))
-        except (StopIteration, OverflowError, ValueError):
-            raise RepeatOutOfRange(f"'{self}' has no time in the nine years after {after_ms} ms") from None
+        return _next_ms(self, after_ms // _MINUTE_MS)
+
+    def times(self, after: datetime) -> Iterator[datetime]:
+        """In order, from about that time on."""
+        return self._clock_times(after) if self.runs_at_each else self._named_times(after)
 
     def _named_times(self, after: datetime) -> Iterator[datetime]:
-        """In order. One from a gap may be later than those after it, and come on the next day."""
+        """Those from a gap come later than some that are named after them, perhaps on the next day."""
         earliest = after.astimezone(self.zone).replace(tzinfo=None) - _LONGEST_GAP
-        late: list[datetime] = []
+        late: deque[datetime] = deque()
         for day in self._days_from(earliest.date()):
-            hours = [hour for hour in self.hours if day > earliest.date() or hour >= earliest.hour]
-            times = (self._at(day, hour, minute) for hour in hours for minute in self.minutes)
-            midnight = self._at(day + _DAY)
-            if not late and midnight - self._at(day) == _DAY:
-                yield from times
-                continue
-            times_and_late = sorted([*times, *late])
-            yield from (time for time in times_and_late if time < midnight)
-            late = [time for time in times_and_late if time >= midnight]
+            has_gap = self._at(day + _DAY) - self._at(day) < _DAY
+            for hour in self.hours if day > earliest.date() else [it for it in self.hours if it >= earliest.hour]:
+                for minute in self.minutes:
+                    time = self._at(day, hour, minute)
+                    if has_gap and self._is_from_gap(time, day, hour, minute):
+                        late.append(time)
+                        continue
+                    while late and late[0] <= time:
+                        yield late.popleft()
+                    yield time
+
+    def _is_from_gap(self, time: datetime, day: date, hour: int, minute: int) -> bool:
+        shown = time.astimezone(self.zone)
+        return (shown.date(), shown.hour, shown.minute) != (day, hour, minute)
 
     def _at(self, day: date, hour: int = 0, minute: int = 0) -> datetime:
         """The first time that is called so, or that much later if there is none."""
@@ -166,11 +171,22 @@ class Cron:
         return (weekday, _LAST) in self.nth_weekdays and (day + 7 * _DAY).month != day.month
 
 
+@lru_cache(maxsize=4096)
+def _next_ms(cron: Cron, after_minute: int) -> int:
+    """Once for all jobs of a pattern that end in a minute: a batch of them ends in one step of the event loop."""
+    after = EPOCH + after_minute * _MINUTE
+    try:
+        return to_ms(next(time for time in cron.times(after) if time > after))
+    except (StopIteration, OverflowError, ValueError):
+        raise RepeatOutOfRange(f"'{cron}' has no time in the nine years after {after_minute * _MINUTE_MS} ms") from None
+
+
 def is_cron(text: str) -> bool:
     """Whether it is meant as a cron pattern: no other repeat begins with a digit or a star."""
     return text.lstrip()[:1] in {"*", *"0123456789"}
 
 
+@lru_cache(maxsize=1024)
 def parse_cron(text: str) -> Cron:
     """Raises InvalidRepeat, which says what part is wrong and what it could be."""
     parts = text.split()

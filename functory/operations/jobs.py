@@ -4,7 +4,7 @@ Read your writes: a job whose id this daemon has returned can be found, as `Queu
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 from functory.errors import Missing, NotReadyYet
@@ -167,6 +167,39 @@ async def list_jobs(
     if named is not None:
         where = where._replace(jobtypes=await jobtypes_named(service, tenant, named))
     return await service.store.list_jobs(tenant, where, now_ms=service.now_ms(), cursor=cursor, limit=limit)
+
+
+async def list_states(
+    service: Service,
+    tenant: str,
+    states: Sequence[JobState],
+    where: JobFilter,
+    *,
+    cursor: str | None,
+    limit: int,
+    named: str | None = None,
+) -> JobPage:
+    """The jobs of several states, one after the other, as `list_jobs` lists each; the state of `where` does not count.
+    The store lists one state at a time, so a cursor is that of a state, after its name. A job that changes its state
+    between two pages may be on both, or on none."""
+    if len(states) == 1:
+        where = where._replace(state=states[0])
+        return await list_jobs(service, tenant, where, cursor=cursor, limit=limit, named=named)
+    name, _, place = (cursor or "").partition(":")
+    known = [state.value for state in states]
+    records: list[JobRecord] = []
+    for state in states[known.index(name) if name in known else 0 :]:
+        if len(records) == limit:
+            return JobPage(tuple(records), state.value)
+        rest = limit - len(records)
+        page = await list_jobs(
+            service, tenant, where._replace(state=state), cursor=place or None, limit=rest, named=named
+        )
+        records += page.records
+        if page.cursor is not None:
+            return JobPage(tuple(records), f"{state.value}:{page.cursor}")
+        place = ""
+    return JobPage(tuple(records), None)
 
 
 async def list_children(

@@ -8,6 +8,8 @@ from functory.wire.base import Answer, DelaySeconds, Encoding, JobId, Label, Lim
 
 Priority = Literal[0, 500, 1000]
 CodeName = Literal["ok", "failed", "abandoned", "cancelled"]
+_STATE: Final = "(deferred|waiting|running|lapsed|paused|archived)"
+STATES: Final = f"{_STATE}(,{_STATE}){{0,5}}"
 ENDINGS: Final = "(ok|failed|abandoned|cancelled)(,(ok|failed|abandoned|cancelled)){0,3}"
 UnfinishedName = Literal["waiting", "deferred", "paused", "lapsed", "running"]
 UNFINISHED_NAMES: Final[tuple[UnfinishedName, ...]] = ("waiting", "deferred", "paused", "lapsed", "running")
@@ -194,9 +196,10 @@ class Page(Answer):
 
 
 class ResultsQuery(Request):
-    """`code` is one or more of ok, failed, abandoned, cancelled, by commas; it applies to archived jobs."""
+    """`state` is one or more, by commas: the jobs of one after those of the other. `code` is one or more of ok, failed,
+    abandoned, cancelled, by commas; it applies to archived jobs."""
 
-    state: Literal["deferred", "waiting", "running", "lapsed", "paused", "archived"] = "archived"
+    state: Annotated[str, Meta(pattern=whole(STATES))] = "archived"
     type: Annotated[TypePattern, Meta(description="a type, or a GLOB pattern such as mail*")] | None = None
     code: Annotated[str, Meta(pattern=whole(ENDINGS))] | None = None
     since_ms: TimeMs | None = None

@@ -47,11 +47,12 @@ class ChildrenQuery(Request):
 @routes.add("GET", "/{tenant}/results", scope="read", summary="Jobs by state, type, code and time, page by page")
 async def list_results(call: Call, query: ResultsQuery) -> Page:
     codes = None if query.code is None else frozenset(Code(code) for code in query.code.split(","))
-    where = JobFilter(JobState(query.state), None, codes, query.since_ms, query.until_ms)
+    states = [JobState(state) for state in dict.fromkeys(query.state.split(","))]
+    where = JobFilter(states[0], None, codes, query.since_ms, query.until_ms)
     async with call.web.listings.of(call.tenant):
         call.refuse_unheard()
-        page = await jobs.list_jobs(
-            call.service, call.tenant, where, named=query.type, cursor=query.cursor, limit=query.limit
+        page = await jobs.list_states(
+            call.service, call.tenant, states, where, named=query.type, cursor=query.cursor, limit=query.limit
         )
         return show_page(page)
 

@@ -25,7 +25,7 @@ STATES: Final = {
     "paused": "Held by relatives or a consumer",
     "lapsed": "Lost by their daemon",
 }
-_UNFINISHED: Final = ("running", "lapsed", "waiting", "deferred", "paused")
+_UNFINISHED: Final = (JobState.RUNNING, JobState.LAPSED, JobState.WAITING, JobState.DEFERRED, JobState.PAUSED)
 CODES: Final = {
     "": "Any outcome",
     "ok": "ok",
@@ -57,17 +57,19 @@ async def list_jobs(call: PageCall) -> Page:
     state = state if state in STATES else "archived"
     code = call.query("code") if call.query("code") in CODES and state == "archived" else ""  # others have none yet
     type_name = call.query("type")
+    states = _UNFINISHED if state == NOT_ENDED else (JobState(state),)
     where = JobFilter(
-        JobState.ARCHIVED if state == NOT_ENDED else JobState(state),
+        states[0],
         None,
         codes_of(code) if code else None,
         call.number("since_ms", 0, 0, 1 << 52) or None,
         call.number("until_ms", 0, 0, 1 << 52) or None,
     )
     cursor = call.query("cursor") or None
-    list_page = _list_unfinished if state == NOT_ENDED else _list_state
     try:
-        page = await list_page(call, where, type_name or None, cursor, PAGE_JOBS)
+        page = await jobs.list_states(
+            call.service, call.tenant, states, where, named=type_name or None, cursor=cursor, limit=PAGE_JOBS
+        )
     except (InvalidInput, PatternTooLong) as error:
         call.refusal, page = str(error), JobPage((), None)
     values = {
@@ -82,30 +84,6 @@ async def list_jobs(call: PageCall) -> Page:
         "now_ms": call.now_ms,
     }
     return Page("jobs.html", values, 422 if call.refusal else 200)
-
-
-async def _list_state(call: PageCall, where: JobFilter, named: str | None, cursor: str | None, limit: int) -> JobPage:
-    return await jobs.list_jobs(call.service, call.tenant, where, named=named, cursor=cursor, limit=limit)
-
-
-async def _list_unfinished(
-    call: PageCall, where: JobFilter, named: str | None, cursor: str | None, limit: int
-) -> JobPage:
-    """The store lists one state at a time, so a cursor is that of a state, after its name. A job that changes its state
-    between two pages may be on both, or on none."""
-    name, _, place = (cursor or "").partition(" ")
-    states = _UNFINISHED[_UNFINISHED.index(name) :] if name in _UNFINISHED else _UNFINISHED
-    records: list[JobRecord] = []
-    for state in states:
-        if len(records) == limit:
-            return JobPage(tuple(records), state)
-        where, rest = where._replace(state=JobState(state)), limit - len(records)
-        page = await _list_state(call, where, named, place or None, rest)
-        records += page.records
-        if page.cursor is not None:
-            return JobPage(tuple(records), f"{state} {page.cursor}")
-        place = ""
-    return JobPage(tuple(records), None)
 
 
 def codes_of(text: str) -> frozenset[Code]:

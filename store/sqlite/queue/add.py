@@ -8,7 +8,7 @@ from store.refusals import check_holder
 from store.sqlite.file.bulk import Bulk, alike, by_key
 from store.sqlite.file.schema import DEFERRED, INLINE_BYTES, LIVE, QUEUED, WAITING, State
 from store.sqlite.file.writer import Tx
-from store.sqlite.queue.row_changes import Place, change_due, change_payload, change_priority, put_in_queue
+from store.sqlite.queue.row_changes import Spot, change_due, change_payload, change_priority, put_in_queue
 from store.sqlite.queue.rows import data_key, disposition, inline, write_blob
 from store.sqlite.queue.turns import enter, turns_of
 from store.sqlite.queue.window import give_numbers
@@ -136,9 +136,9 @@ def create_job(tx: Tx, job: NewJob, keeps: frozenset[str], now_ms: int) -> Creat
         number = tx.catalog.make_type(job.jobtype)
         holder = tx.conn.execute(_HOLDER, (number, job.unique)).get
         if holder is not None:
-            holder_id, parent, repeat, *place = holder
-            check_holder(job, holder_id, parent or "", is_running=place[1] == State.RUNNING)
-            _change_holder(tx, Place(*place), repeat or "", job, keeps, now_ms)
+            holder_id, parent, repeat, *spot = holder
+            check_holder(job, holder_id, parent or "", is_running=spot[1] == State.RUNNING)
+            _change_holder(tx, Spot(*spot), repeat or "", job, keeps, now_ms)
             return CreateReport(holder_id, created=False, state=_state(tx, holder_id, now_ms))
     held = _join_parent(tx, job) if job.parent else False
     add_jobs(tx, [job], now_ms, None)
@@ -149,17 +149,17 @@ def create_job(tx: Tx, job: NewJob, keeps: frozenset[str], now_ms: int) -> Creat
     return CreateReport(job.id, created=True, state=_state(tx, job.id, now_ms))
 
 
-def _change_holder(tx: Tx, place: Place, repeat: str, job: NewJob, keeps: frozenset[str], now_ms: int) -> None:
+def _change_holder(tx: Tx, spot: Spot, repeat: str, job: NewJob, keeps: frozenset[str], now_ms: int) -> None:
     """The time before the priority, which may bring it into another lane."""
     if "data" not in keeps:
-        change_payload(tx, place.n, job.data)
+        change_payload(tx, spot.n, job.data)
     if takes_time(job, repeat, keeps):
-        change_due(tx, place, job.dt_ms, now_ms)
-        tx.conn.execute(_ANEW, (place.n,))
+        change_due(tx, spot, job.dt_ms, now_ms)
+        tx.conn.execute(_ANEW, (spot.n,))
     if "priority" not in keeps:
-        change_priority(tx, place.n, job.priority)
+        change_priority(tx, spot.n, job.priority)
     if "repeat" not in keeps:
-        tx.conn.execute("UPDATE jobs SET repeat = ? WHERE n = ?", (job.repeat or None, place.n))
+        tx.conn.execute("UPDATE jobs SET repeat = ? WHERE n = ?", (job.repeat or None, spot.n))
 
 
 def _state(tx: Tx, job_id: str, now_ms: int) -> JobState:

@@ -13,7 +13,7 @@ from store.sqlite.file.writer import Tx
 from store.sqlite.queue.endings import COLUMNS, Row, cancelled
 from store.sqlite.queue.families import end_jobs, is_noted
 from store.sqlite.queue.row_changes import (
-    Place,
+    Spot,
     change_due,
     change_payload,
     delete_rows,
@@ -68,7 +68,7 @@ def update_job(tx: Tx, tenant: str, job_id: str, change: JobChange, now_ms: int)
     if change.data is not None:
         change_payload(tx, row.n, change.data)
     if change.dt_ms is not None:
-        change_due(tx, Place(row.n, row.state, row.type, row.lane), change.dt_ms, now_ms)
+        change_due(tx, Spot(row.n, row.state, row.type, row.lane), change.dt_ms, now_ms)
     sql = "SELECT state, due, lease, done, lock FROM jobs WHERE n = ?"
     return state_of(*disposition(*tx.conn.execute(sql, (row.n,)).get), now_ms)
 

@@ -61,7 +61,7 @@ def change_priority(tx: Tx, n: int, priority: int) -> None:
             tx.tally.lane(place, stored=change)
 
 
-class Place(NamedTuple):
+class Spot(NamedTuple):
     """Where a job that is not over stands."""
 
     n: int
@@ -70,14 +70,14 @@ class Place(NamedTuple):
     lane: int
 
 
-def change_due(tx: Tx, place: Place, due_ms: int, now_ms: int) -> None:
-    if place.state > State.DEFERRED:  # held or blocked: it keeps waiting, and its time with it
-        tx.conn.execute("UPDATE jobs SET due = ? WHERE n = ?", (due_ms, place.n))
+def change_due(tx: Tx, spot: Spot, due_ms: int, now_ms: int) -> None:
+    if spot.state > State.DEFERRED:  # held or blocked: it keeps waiting, and its time with it
+        tx.conn.execute("UPDATE jobs SET due = ? WHERE n = ?", (due_ms, spot.n))
         return
     state = queued_state(due_ms, now_ms)
-    tx.conn.execute("UPDATE jobs SET due = ?, state = ? WHERE n = ?", (due_ms, state, place.n))
-    leave(tx, place.state, place.type, place.lane)
-    put_in_queue(tx, place.lane, state, due_ms=due_ms)
+    tx.conn.execute("UPDATE jobs SET due = ?, state = ? WHERE n = ?", (due_ms, state, spot.n))
+    leave(tx, spot.state, spot.type, spot.lane)
+    put_in_queue(tx, spot.lane, state, due_ms=due_ms)
 
 
 def drop_result(tx: Tx, n: int, number: int, result_bytes: int) -> None:

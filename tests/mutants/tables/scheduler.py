@@ -18,8 +18,8 @@ PRIORITY = "tests/unit/scheduler/test_fairness.py -k 'urgent or warm'"
 MUTANTS: list[Mutant] = [
     cron(
         "a calendar forgets a time of a gap before midnight",
-        "            late = [time for time in times_and_late if time >= midnight]",
-        "            late = []",
+        "                        late.append(time)\n",
+        "",
     ),
     cron("a calendar wants day and weekday", 'is_either=day[0] != "*" and weekday[0] != "*"', "is_either=False"),
     repeat("a calendar runs a round twice when clocks are put back", "max(scheduled_ms, finished_ms)", "finished_ms"),

@@ -224,7 +224,7 @@ MUTANTS: list[Mutant] = [
         "    if position is not None:\n        keep_position(tx, position)\n",
         "",
     ),
-    add("a calendar that is changed stays in the old round", "        tx.conn.execute(_ANEW, (place.n,))\n", ""),
+    add("a calendar that is changed stays in the old round", "        tx.conn.execute(_ANEW, (spot.n,))\n", ""),
     in_file("store/sqlite/queue/expire.py", "tests/contract/store/test_leases.py -k sqlite")(
         "a run that was lost leaves no trace", "    tx.conn.executemany(_NOTE, noted)\n", ""
     ),
