@@ -1,6 +1,7 @@
 """Building blocks of the wire types: bounds, texts with their encoding, the error."""
 
 from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct, field
@@ -17,6 +18,12 @@ and not everybody knows a pattern that looks ahead."""
 def whole(form: str) -> str:
     """The pattern of a text that has the form, from its beginning to its end."""
     return f"^{form}${NOT_BEFORE_A_NEWLINE}"
+
+
+def several(names: Sequence[str]) -> str:
+    """The form of one or more of the names, separated by commas."""
+    name = f"({'|'.join(names)})"
+    return f"{name}(,{name}){{0,{len(names) - 1}}}"
 
 
 Encoding = Literal["text", "base64"]

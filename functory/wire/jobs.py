@@ -4,13 +4,26 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 
-from functory.wire.base import Answer, DelaySeconds, Encoding, JobId, Label, Limit, Request, TimeMs, TypeName, whole
+from functory.wire.base import (
+    Answer,
+    DelaySeconds,
+    Encoding,
+    JobId,
+    Label,
+    Limit,
+    Request,
+    TimeMs,
+    TypeName,
+    several,
+    whole,
+)
 
 Priority = Literal[0, 500, 1000]
 CodeName = Literal["ok", "failed", "abandoned", "cancelled"]
-_STATE: Final = "(deferred|waiting|running|lapsed|paused|archived)"
-STATES: Final = f"{_STATE}(,{_STATE}){{0,5}}"
-ENDINGS: Final = "(ok|failed|abandoned|cancelled)(,(ok|failed|abandoned|cancelled)){0,3}"
+STATE_NAMES: Final = ("archived", "deferred", "lapsed", "paused", "running", "waiting")
+CODE_NAMES: Final = ("ok", "failed", "abandoned", "cancelled")
+STATES: Final = several(STATE_NAMES)
+ENDINGS: Final = several(CODE_NAMES)
 UnfinishedName = Literal["waiting", "deferred", "paused", "lapsed", "running"]
 UNFINISHED_NAMES: Final[tuple[UnfinishedName, ...]] = ("waiting", "deferred", "paused", "lapsed", "running")
 TypePattern = Annotated[str, Meta(min_length=1, max_length=127)]

@@ -14,8 +14,8 @@ from msgspec import inspect
 
 from functory.errors import InvalidInput
 from functory.wire.base import whole
-from functory.wire.jobs import ENDINGS
-from vocabulary.names import TENANT, TYPE
+from functory.wire.jobs import CODE_NAMES, ENDINGS, STATE_NAMES, STATES
+from vocabulary.names import JOB_ID, TENANT, TYPE
 
 _AT: Final = re.compile(r"^(.*?)(?: - at `(?:key in )?\$(.*)`)?$", re.DOTALL)
 _MOST_CHARACTERS: Final = 2000
@@ -34,8 +34,11 @@ _KINDS: Final = {
 _FORMS: Final = {
     whole(TYPE): "a letter or digit, then up to 126 letters, digits or _ . : -",
     whole(TENANT): "a lower-case letter or digit, then up to 31 lower-case letters, digits or _",
-    whole(ENDINGS): "one or more of ok, failed, abandoned, cancelled, separated by commas",
+    whole(JOB_ID): "a letter or digit, then up to 63 letters, digits, _ or -",
+    whole(STATES): f"one of {', '.join(STATE_NAMES)}, or several separated by commas",
+    whole(ENDINGS): f"one of {', '.join(CODE_NAMES)}, or several separated by commas",
     whole(r"[^\x00-\x1f\x7f]+"): "text without control characters",
+    whole("[ -~]*"): "printable ASCII",
 }
 """Patterns of the wire types, in words."""
 
