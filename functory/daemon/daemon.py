@@ -3,8 +3,8 @@
 Start: the parts (parts.py), one look at tenants and disk, one renewal of the sysid; then `run`. If the store is away,
 the daemon takes jobs into its journal, and joins when it comes (joining.py).
 
-Stop: intake ends, running batches get time to finish, the rest is given back, outcomes and lines are flushed, the sysid
-is released. A second request to stop shortens the waits. A loop that ends on its own takes the daemon down: a daemon
+Stop: running batches get time to finish and the rest is given back, while jobs are still taken into the journal, for
+whoever runs them next. Then intake ends, outcomes and lines are flushed, and the sysid is released. A second request to stop shortens the waits. A loop that ends on its own takes the daemon down: a daemon
 that is half alive is worse than none, because a supervisor restarts one that is gone.
 """
 
@@ -100,8 +100,10 @@ class Daemon:
         """Undo `open`. For a daemon that was never run."""
         await self._stack.aclose()
 
-    async def run(self, before_stop: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Run until `quit`. `before_stop` ends the intake. Raises DaemonFailed when a loop ends that must not."""
+    async def run(
+        self, end_intake: Callable[[], Awaitable[None]] | None = None, when_stopping: Callable[[], None] | None = None
+    ) -> None:
+        """Run until `quit`. Raises DaemonFailed when a loop ends that must not."""
         self._start_loop("ingest", self._ingest())
         self._start_loop("left journals", self.left_journals.run())
         self._start_loop("outbox", self.outbox.run())
@@ -119,7 +121,9 @@ class Daemon:
             stop.cancel()
         failed = [task for task in done if task is not stop]
         self.vitals.is_stopping = True
-        await self._wind_down(before_stop, orderly=not failed)
+        if when_stopping is not None:
+            when_stopping()
+        await self._wind_down(end_intake, orderly=not failed)
         for task in failed:
             raise DaemonFailed(f"the {task.get_name()} loop ended: {task.exception()!r}") from task.exception()
 
@@ -148,13 +152,13 @@ class Daemon:
 
     async def _wind_down(self, end_intake: Callable[[], Awaitable[None]] | None, *, orderly: bool) -> None:
         log.info("daemon.stopping", extra={"sysid": self.sysid})
-        self.workers.stop()
-        intake_ends = asyncio.ensure_future(end_intake()) if end_intake else None
         if orderly:
             await self._unless_hurried(self.executor.stop(self.settings.grace_s))
             await self.executor.stop(0)
-        if intake_ends is not None:
-            await intake_ends
+        self.workers.stop()
+        self.waiters.close()
+        if end_intake is not None:
+            await end_intake()
         if orderly:
             await self._unless_hurried(self._flush())
         for task in self._tasks:

@@ -137,7 +137,7 @@ class Server:
         watch = self._watch(self._daemon.vitals.stalled, lambda: self._daemon.health().problems)
         keeping = asyncio.create_task(self._kept_keys.run(), name="kept keys")
         try:
-            await self._daemon.run(before_stop=self._end_intake)
+            await self._daemon.run(self._end_intake, self._notifier.stopping)
         finally:
             await _end(watch)
             await _end(keeping)
@@ -151,7 +151,6 @@ class Server:
 
     async def _end_intake(self) -> None:
         """Stop listening. The status port goes on until the end, for probes."""
-        self._notifier.stopping()
         await asyncio.gather(self._listener.stop(), *([self._bedrock.stop()] if self._bedrock is not None else ()))
 
     def quit(self) -> None:

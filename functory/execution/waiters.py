@@ -22,9 +22,12 @@ class Waiters:
         """By mark. Two jobs that share one wake each other, and look again."""
         self._heard: OrderedDict[int, None] = OrderedDict()
         """Marks of jobs that other daemons ended, the last of them."""
+        self._is_closed = False
 
     async def wait(self, job_id: str, timeout_s: float) -> bool:
-        """True when the job should be looked at again, False when the time is up."""
+        """True when the job should be looked at again, False when the time is up, or when nobody may wait any more."""
+        if self._is_closed:
+            return False
         loop, mark = asyncio.get_running_loop(), mark_of(job_id)
         told: asyncio.Future[bool] = loop.create_future()
         timer = loop.call_later(min(timeout_s, self._look_again_s), _tell, told, timeout_s > self._look_again_s)
@@ -37,6 +40,13 @@ class Waiters:
             others.remove(told)
             if not others:
                 del self._waiting[mark]
+
+    def close(self) -> None:
+        """Everybody who waits is told that the time is up. Who comes later, too."""
+        self._is_closed = True
+        for waiting in self._waiting.values():
+            for told in waiting:
+                _tell(told, False)
 
     def released(self, endings: Sequence[Ending]) -> None:
         """The outbox has recorded these: wake whoever waits for a job that is over."""

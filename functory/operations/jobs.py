@@ -124,7 +124,8 @@ async def _wait(
     has_waited = False
     while service.straight.is_here(job_id) and not is_time_up() and _is_ours(service, tenant, job_id):
         has_waited = True
-        await service.waiters.wait(job_id, deadline - loop.time())
+        if not await service.waiters.wait(job_id, deadline - loop.time()):
+            break
     # Of one that ended before, the store knows more: it may have been retried or deleted since.
     ended = service.straight.just_ended(tenant, job_id, also_kept=True) if has_waited else None
     if ended is not None:

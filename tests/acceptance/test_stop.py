@@ -51,6 +51,27 @@ async def test_a_stop_under_load_loses_nothing_and_leaves_nobody(tmp_path: Path)
         assert row.ok >= len(acknowledged)
 
 
+async def test_until_the_last_job_has_ended_others_are_taken(tmp_path: Path) -> None:
+    """They run when a daemon is there again. Who waits for them is told how far they are, and is not cut off."""
+    runs, gate = tmp_path / "runs", tmp_path / "gate"
+    async with daemon(tmp_path / "data", grace="1h") as server:
+        key = await make_key(server, "acme")
+        async with Client(server.url, key, "acme") as acme:
+            await acme.put_handler("x", "python", gated(runs, gate), timeout_s=3000)
+            (first,) = (await acme.add_jobs("x", ["-"])).ids or []
+            await until(lambda: asyncio.to_thread(runs.exists))
+            server.send(signal.SIGTERM)
+            await server.says(re.compile(rb"daemon\.stopping"))
+            (second,) = (await acme.add_jobs("x", ["-"])).ids or []
+            waits = asyncio.create_task(acme.get_job(second, wait_s=60))
+            assert "stopping" in (await acme.health()).problems  # whoever spreads requests sends them elsewhere
+            await asyncio.to_thread(gate.touch)
+            assert (await waits).state == "waiting"
+        assert await server.wait() == 0
+    async with daemon(tmp_path / "data") as server, Client(server.url, key, "acme") as acme:
+        assert [(await acme.get_job(id_, wait_s=60)).attempts for id_ in (first, second)] == [1, 1]
+
+
 async def test_a_second_signal_hurries(tmp_path: Path) -> None:
     """The grace period is longer than the test may take: only the second signal ends it."""
     async with daemon(tmp_path / "data", grace="1h") as server:
@@ -73,13 +94,10 @@ async def test_a_second_signal_hurries(tmp_path: Path) -> None:
 async def test_ctrl_c_is_one_signal_for_several_processes(tmp_path: Path) -> None:
     """A terminal sends it to the whole group, and the parent passes it on."""
     runs, gate = tmp_path / "runs", tmp_path / "gate"
-    body = (
-        f"import os, time\nopen({str(runs)!r}, 'w').close()\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.05)"
-    )
     async with daemon(tmp_path / "data", prefix=["setsid"], processes="2", port=str(free_port()), grace="1h") as server:
         key = await make_key(server, "acme")
         async with Client(server.url, key, "acme") as acme:
-            await acme.put_handler("x", "python", body, timeout_s=3000)
+            await acme.put_handler("x", "python", gated(runs, gate), timeout_s=3000)
             (id_,) = (await acme.add_jobs("x", ["-"])).ids or []
             await until(lambda: asyncio.to_thread(runs.exists))
         async with Client(server.url, await asyncio.to_thread(lambda: server.operator_key)) as operator:
@@ -126,6 +144,13 @@ async def test_asked_by_http_it_ends_as_by_a_signal(tmp_path: Path) -> None:
     async with daemon(tmp_path / "data") as server:
         await server.order("quit")
         assert await server.wait() == 0
+
+
+def gated(runs: Path, gate: Path) -> str:
+    """A handler that makes one file when it runs, and ends when there is the other."""
+    return (
+        f"import os, time\nopen({str(runs)!r}, 'w').close()\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.05)"
+    )
 
 
 async def stopping_are(server: DaemonProcess, count: int) -> bool:
