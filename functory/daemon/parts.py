@@ -217,7 +217,10 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
     packages.when_changed(executor.changed)
     gates = TypeGates(shared.store, shared.clock, settings.poll_s, partial(executor.handlers.is_in, languages.able))
     straight = _straight_way(settings, shared, intake, executor, outbox, gates)
-    reported = Outbox(replace(shared, owner=OWNER), intake, admission, tenants.limits_of, runner.flow)
+    reported = Outbox(
+        replace(shared, owner=OWNER), intake, admission, tenants.limits_of, runner.flow,
+        waits_a_turn=True,  # a take that comes with a report needs two until it is at the store, and is in its commit
+    )  # fmt: skip
     workers = _worker_queue(settings, shared, reported, tenants, policy, executor)
     trial_runs = _trial_runs(settings, runner, tenants, policy, isolation, partial(_left, executor, workers))
     announcer = _announcer(settings, isolation, shared, executor, workers)

@@ -63,7 +63,12 @@ class Outbox:
         admission: Admission,
         limits_of: Callable[[str], TenantLimits],
         flow: Flow | None = None,
+        *,
+        waits_a_turn: bool = False,
     ) -> None:
+        """waits_a_turn: outcomes are sent one turn of the event loop later, with what else asks for the store by
+        then."""
+        self._waits_a_turn = waits_a_turn
         self._store = shared.store
         self._journal = shared.journal
         self._clock = shared.clock
@@ -159,6 +164,8 @@ class Outbox:
     async def _deliver_all(self, tenant: str) -> None:
         """Record everything in a lane. Outcomes stay in it until they are recorded."""
         lane = self._lanes[tenant]
+        if self._waits_a_turn:
+            await asyncio.sleep(0)
         while lane:
             batch = self._in_one_write(_first(lane, self._courtesy.step(tenant, LONG_STEP)))
             await self._deliver(await self._admission.admitted(tenant, batch, self._afterwards))

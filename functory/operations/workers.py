@@ -85,14 +85,18 @@ async def report_and_take(
     raises, and InvalidInput for the order, before anything is recorded.
     """
     _check_order(order)
-    begun = asyncio.Event()
-    taking = asyncio.create_task(_take_after(begun, service, who, order))
+    taking: list[asyncio.Task[_Claim]] = []
+
+    def begin() -> None:
+        if not taking:
+            taking.append(asyncio.create_task(_claim(service, who, order)))
+
     try:
-        verdicts = await report(service, who, reports, begun.set)
-        begun.set()
+        verdicts = await report(service, who, reports, begin)
+        begin()  # if there was nothing to record
         reports.clear()
         try:
-            taken = await taking
+            taken = await taking[0]
         except (QuotaExceeded, StoreUnavailable):
             taken = _Claim([], service.now_ms())
     except BaseException:
@@ -116,8 +120,7 @@ class _Claim(NamedTuple):
     taken_ms: int
 
 
-async def _take_after(begun: asyncio.Event, service: Service, who: Principal, order: Order) -> _Claim:
-    await begun.wait()
+async def _claim(service: Service, who: Principal, order: Order) -> _Claim:
     return _Claim(await take(service, who, order), service.now_ms())
 
 
@@ -131,12 +134,13 @@ def _by_age(claim: _Claim, now_ms: int) -> tuple[list[Taken], list[Taken]]:
     return good, old
 
 
-async def _take_back(service: Service, who: Principal, taking: "asyncio.Task[_Claim]") -> None:
-    """Nobody will hear of what it took."""
-    taking.cancel()
-    (claim,) = await asyncio.gather(taking, return_exceptions=True)
-    if not isinstance(claim, BaseException):
-        await return_taken(service, who, claim.jobs)
+async def _take_back(service: Service, who: Principal, taking: "Sequence[asyncio.Task[_Claim]]") -> None:
+    """Nobody will hear of what was taken."""
+    for task in taking:
+        task.cancel()
+    for claim in await asyncio.gather(*taking, return_exceptions=True):
+        if not isinstance(claim, BaseException):
+            await return_taken(service, who, claim.jobs)
 
 
 async def return_taken(service: Service, who: Principal, jobs: Sequence[Taken]) -> None:

@@ -83,6 +83,12 @@ class CheckedJobs(CheckedCore, JobVerbs):
             return JobPage((), None)
         return await self._back.list_jobs(tenant, where, now_ms=now_ms, cursor=cursor, limit=limit)
 
+    async def list_repeating(self, tenant: str, *, now_ms: int, cursor: str | None = None, limit: int = 100) -> JobPage:
+        check_tenant(tenant)
+        check_page_limit(limit)
+        check_time("now_ms", now_ms)
+        return await self._back.list_repeating(tenant, now_ms=now_ms, cursor=cursor, limit=limit)
+
     async def list_children(
         self,
         tenant: str,

@@ -2,6 +2,7 @@
 
 jobs.py         jobs, outcomes, releases, listings, and the reports of the verbs on them;
                 job_changes.py what is to be changed of one; claims.py what a claim asks for and takes
+repeating.py    the place of a job among those that repeat
 records.py      handlers, tenants, keys, daemons, rate domains, audit events
 consumers.py    consumers: the record of one, who leads it, its window
 scoreboard.py   counters, time buckets, groups of failures, usage; histogram.py the histograms in them

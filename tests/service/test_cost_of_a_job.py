@@ -1,13 +1,14 @@
 """What one job costs, in counts that no machine changes: syncs, transactions, statements and their compilations,
 turns of the event loop.
 
-Whoever adds one sees it here. The figures are those of jobs that come one by one and go the straight way.
+Whoever adds one sees it here. Jobs come one by one. A job during which the machine was slow, or upkeep had something
+to do, costs more; so the figure is that of the cheapest quarter of them, at most.
 """
 
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,9 @@ from tests.support.service import register, running_daemon
 from tests.support.straight_times import set_straight_times
 from tests.support.workers import ACME, held, open_shop
 
-JOBS = 50
-NOISE = 0.2
-"""Upkeep goes on meanwhile: looks and renewals."""
+JOBS = 52
+WARM_UP = 5
+NAMES = ("journal syncs", "transactions", "statements", "compiled", "turns")
 
 
 @pytest.fixture
@@ -65,43 +66,45 @@ async def counts(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Counter[str]]
     apsw.connection_hooks.remove(trace)
 
 
-async def per_job(daemon: Daemon, counts: Counter[str]) -> dict[str, float]:
+async def cost_of(run_one: Callable[[], Awaitable[None]], counts: Counter[str]) -> dict[str, int]:
+    """What a quarter of the jobs cost at most, by name."""
+    for _ in range(WARM_UP):
+        await run_one()
+    costs: list[Counter[str]] = []
+    for _ in range(JOBS):
+        counts.clear()
+        await run_one()
+        costs.append(counts.copy())
+    return {name: sorted(cost[name] for cost in costs)[JOBS // 4] for name in NAMES}
+
+
+async def cost_of_posting(daemon: Daemon, counts: Counter[str]) -> dict[str, int]:
     """One job after the other, each waited for."""
     ended = asyncio.Event()
     daemon.outbox.when_released(lambda _: ended.set())
 
-    async def run(jobs: int) -> None:
-        for _ in range(jobs):
-            ended.clear()
-            await daemon.intake.write("acme-x", [b"1"])
-            await ended.wait()
+    async def run_one() -> None:
+        ended.clear()
+        await daemon.intake.write("acme-x", [b"1"])
+        await ended.wait()
 
-    await run(5)
-    counts.clear()
-    await run(JOBS)
-    return {name: count / JOBS for name, count in counts.items()}
+    return await cost_of(run_one, counts)
 
 
 async def test_a_single_job_on_the_straight_way(tmp_path: Path, counts: Counter[str]) -> None:
     async with running_daemon(tmp_path, poll="10s") as daemon:
         await register(daemon, "acme-x", "return payload")
-        cost = await per_job(daemon, counts)
-    assert cost["journal syncs"] == 1
-    assert cost["transactions"] <= 1 + NOISE
-    assert cost["statements"] <= 10 + NOISE
-    assert cost.get("compiled", 0) <= 1, "0 and whatever upkeep does for the first time"
-    assert cost["turns"] <= 14
+        cost = await cost_of_posting(daemon, counts)
+    assert cost == {"journal syncs": 1, "transactions": 1, "statements": 9, "compiled": 0, "turns": cost["turns"]}
+    assert cost["turns"] <= 10
 
 
 async def test_a_single_job_on_the_long_way(tmp_path: Path, counts: Counter[str]) -> None:
     async with running_daemon(tmp_path, poll="10s", straight="off") as daemon:
         await register(daemon, "acme-x", "return payload")
-        cost = await per_job(daemon, counts)
-    assert cost["journal syncs"] == 1
-    assert cost["transactions"] <= 3 + NOISE
-    assert cost["statements"] <= 31 + NOISE
-    assert cost.get("compiled", 0) <= 1, "0 and whatever upkeep does for the first time"
-    assert cost["turns"] <= 28
+        cost = await cost_of_posting(daemon, counts)
+    assert cost == {"journal syncs": 1, "transactions": 3, "statements": 31, "compiled": 0, "turns": cost["turns"]}
+    assert cost["turns"] <= 25
 
 
 async def test_a_worker_that_reports_a_job_and_takes_the_next(tmp_path: Path, counts: Counter[str]) -> None:
@@ -110,12 +113,11 @@ async def test_a_worker_that_reports_a_job_and_takes_the_next(tmp_path: Path, co
         await shop.serve("resize")
         await shop.post(*map(str, range(JOBS + 10)))
         (job,) = await operations.take(shop.service, ACME, order)
-        for number in range(JOBS + 5):
-            if number == 5:
-                counts.clear()
+
+        async def run_one() -> None:
+            nonlocal job
             _, (job,) = await operations.report_and_take(shop.service, ACME, [Report(held(job), 200)], order)
-        cost = {name: count / JOBS for name, count in counts.items()}
-    assert cost["transactions"] <= 1.7, "1 unless the machine is slow; a report and a take one after the other are 2"
-    assert cost["statements"] <= 15 + NOISE
-    assert cost.get("compiled", 0) <= 1, "0 and whatever upkeep does for the first time"
-    assert cost["turns"] <= 9
+
+        cost = await cost_of(run_one, counts)
+    assert cost == {"journal syncs": 0, "transactions": 1, "statements": 14, "compiled": 0, "turns": cost["turns"]}
+    assert cost["turns"] <= 6

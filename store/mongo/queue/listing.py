@@ -17,6 +17,7 @@ from store.mongo.server.core import Core, repeatable
 from store.mongo.server.driver import Document, aggregate
 from store.names import check_job_id
 from store.values.jobs import JobFilter, JobPage, JobRecord, time_window
+from store.values.repeating import RepeatingPlace, place_of
 from vocabulary.names import tenant_of
 from vocabulary.states import FINAL_CODES, Code, JobState
 
@@ -106,6 +107,20 @@ class MongoListing(Core):
         rows = merged[:limit]
         more = f"{where.state}.{rows[-1]['at']}.{rows[-1]['_id']}" if len(merged) > limit else None
         return JobPage(await _records(self, rows, now_ms), more)
+
+    @repeatable
+    async def list_repeating(self, tenant: str, *, now_ms: int, cursor: str | None = None, limit: int = 100) -> JobPage:
+        jobtype, job_id = place_of(cursor, tenant)
+        which: Document = {
+            "type": schema.types_of(tenant) | {"$gte": jobtype},
+            "repeat": {"$exists": True},
+            "s": {"$in": list(schema.LIVE_STATES)},
+            "$or": [{"type": {"$gt": jobtype}}, {"type": jobtype, "_id": {"$gt": job_id}}],
+        }
+        found = self.collections.jobs.find(which, WITHOUT_BYTES, hint=schema.REPEATING)
+        rows = await found.sort([("type", 1), ("_id", 1)]).limit(limit + 1).to_list(limit + 1)
+        more = RepeatingPlace(rows[limit - 1]["type"], rows[limit - 1]["_id"]).cursor if len(rows) > limit else None
+        return JobPage(await _records(self, rows[:limit], now_ms), more)
 
     @repeatable
     async def list_children(

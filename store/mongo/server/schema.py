@@ -74,6 +74,7 @@ OPEN_TURNS: Final = "open"
 LATER_TURNS: Final = "later"
 WAITING_TURNS: Final = "waiting"
 READY: Final = "ready"
+REPEATING: Final = "repeating"
 
 JOB_INDEXES: Final = (
     # claim: type, domain and priority (one of three) are equalities, due is sort and range at once
@@ -118,6 +119,12 @@ JOB_INDEXES: Final = (
     ),
     # by number, of the few jobs that have one
     IndexModel([("no", ASCENDING)], name="number", partialFilterExpression={"no": {"$exists": True}}),
+    # jobs that repeat; most are not in it
+    IndexModel(
+        [("type", ASCENDING), ("_id", ASCENDING)],
+        name=REPEATING,
+        partialFilterExpression={"repeat": {"$exists": True}},
+    ),
     # steps for relatives that a crash may have interrupted
     IndexModel([("todo", ASCENDING)], name=TODO, partialFilterExpression={"todo": {"$exists": True}}),
 )

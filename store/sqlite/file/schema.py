@@ -264,9 +264,13 @@ CREATE TABLE families (
 """
 """Parents that have ended, and of whose children some are still to hear of it: see queue/families.py."""
 
+_REPEATING: Final = """
+CREATE INDEX jobs_repeating ON jobs (type, id) WHERE repeat IS NOT NULL AND state < 5;
+"""
+
 MIGRATIONS: Final = (
     _FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS, _NUMBERS, _SECRETS, _PULLED, _CONTENTS, KEYS, READY, _FAMILIES,
-    TOKENS,
+    TOKENS, _REPEATING,
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from store.sqlite.file.connection import fetch
 from store.sqlite.file.schema import INLINE_BYTES, PAUSED, QUEUED, State
 from store.sqlite.queue.rows import RECORD, disposition, read_blob, record_from_row, result_key
 from store.values.jobs import JobFilter, JobPage, JobRecord, state_of, time_window
+from store.values.repeating import RepeatingPlace, place_of
 from vocabulary.states import FINAL_CODES, Code, JobState
 
 
@@ -76,6 +77,12 @@ _LEASED: Final = (
 )
 """Running jobs have one index for all tenants: there are never more of them than daemons have places for."""
 
+_REPEATS: Final = f"repeat IS NOT NULL AND state < {State.ARCHIVED}"
+_REPEATING_TYPES: Final = (
+    "SELECT type, jobtype FROM types t WHERE tenant = ? AND jobtype >= ?"
+    f" AND EXISTS (SELECT 1 FROM jobs WHERE type = t.type AND {_REPEATS}) ORDER BY jobtype LIMIT ?"
+)
+_REPEATING: Final = f"SELECT n FROM jobs WHERE type = ? AND id > ? AND {_REPEATS} ORDER BY id LIMIT ?"
 _CHILDREN: Final = "WHERE j.parent = ? AND j.parent IS NOT NULL AND t.tenant = ? AND j.id > ? ORDER BY j.id LIMIT ?"
 
 
@@ -249,6 +256,19 @@ def _decode(cursor: str, state: JobState) -> tuple[int, Any]:
 def _is_number(text: str) -> bool:
     """One that fits 64 bits: a larger one cannot be bound."""
     return text.isascii() and text.isdecimal() and len(text) <= 18
+
+
+def list_repeating(conn: apsw.Connection, tenant: str, now_ms: int, cursor: str | None, limit: int) -> JobPage:
+    place = place_of(cursor, tenant)
+    chosen: list[int] = []
+    for number, jobtype in fetch(conn, _REPEATING_TYPES, (tenant, place.jobtype, limit + 2)):
+        after = place.id if jobtype == place.jobtype else ""
+        chosen += [n for (n,) in conn.execute(_REPEATING, (number, after, limit + 1 - len(chosen)))]
+        if len(chosen) > limit:
+            break
+    records = _records(conn, chosen[:limit], now_ms)
+    last = records[-1].job if len(chosen) > limit else None
+    return JobPage(records, RepeatingPlace(last.jobtype, last.id).cursor if last else None)
 
 
 def list_children(

@@ -46,6 +46,9 @@ class SqliteJobs(SqliteCore, JobVerbs):
     ) -> JobPage:
         return await self._read(lambda conn: listing.list_jobs(conn, tenant, where, now_ms, cursor, limit))
 
+    async def list_repeating(self, tenant: str, *, now_ms: int, cursor: str | None = None, limit: int = 100) -> JobPage:
+        return await self._read(lambda conn: listing.list_repeating(conn, tenant, now_ms, cursor, limit))
+
     async def list_children(
         self,
         tenant: str,

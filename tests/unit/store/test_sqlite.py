@@ -233,6 +233,7 @@ PLANS = {
     "jobs_archived": ARCHIVED,
     "jobs_paused": PAUSED,
     "jobs_unique": UNIQUE,
+    "jobs_repeating": "SELECT n FROM jobs WHERE type = 1 AND id > 1 AND repeat IS NOT NULL AND state < 5 ORDER BY id LIMIT 5",
     "jobs_seq": "SELECT n FROM jobs WHERE type = 1 AND seq IS NOT NULL AND seq > 1 AND seq <= 9 ORDER BY seq",
 }
 
