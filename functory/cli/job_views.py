@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from functory.cli.answers import indented, inert, moment
@@ -16,16 +16,37 @@ _CHARS: Final = 60
 
 
 def show_page(arguments: argparse.Namespace, page: Page, empty: str) -> int:
-    status = show_table(arguments, page, _HEADERS, [_row(job) for job in page.jobs], empty)
-    if page.cursor and not arguments.json:
-        print(f"More: --cursor {page.cursor}", file=sys.stderr)
-    return status
+    return _show(arguments, page, _HEADERS, [_row(job) for job in page.jobs], empty)
 
 
 def show_children(arguments: argparse.Namespace, page: Page) -> int:
     rows = [(job.id, job.type, job.state, job.code or "-", job.exitcode or "-", _result(job)) for job in page.jobs]
-    headers = ["id", "type", "state", "code", "exit", "result"]
-    status = show_table(arguments, page, headers, rows, "No children.")
+    return _show(arguments, page, ["id", "type", "state", "code", "exit", "result"], rows, "No children.")
+
+
+def show_schedules(arguments: argparse.Namespace, page: Page) -> int:
+    rows = [
+        (
+            job.id,
+            job.type,
+            _short(job.unique.encode()) or "-",
+            _short(job.repeat.encode()),
+            moment(job.due_ms) if job.state == "deferred" else job.state,
+            moment(job.done_ms),
+            job.code or "-",
+        )
+        for job in page.jobs
+    ]
+    headers = ["id", "type", "name", "repeats", "next", "last", "code"]
+    example = "functory job add TYPE PAYLOAD --unique NAME --repeat '0 9 * * MON-FRI Europe/Berlin'"
+    empty = f"Nothing repeats. This makes a schedule: {example}"
+    return _show(arguments, page, headers, rows, empty)
+
+
+def _show(
+    arguments: argparse.Namespace, page: Page, headers: Sequence[str], rows: Sequence[tuple[object, ...]], empty: str
+) -> int:
+    status = show_table(arguments, page, headers, rows, empty)
     if page.cursor and not arguments.json:
         print(f"More: --cursor {page.cursor}", file=sys.stderr)
     return status

@@ -62,6 +62,11 @@ def add_commands(commands: Commands) -> None:
     )
     delete.add_argument("id")
     add_remote(delete, run_delete)
+    schedules = actions.add_parser(
+        "schedules", help="list jobs that repeat: when they run next, and how they last ended"
+    )
+    _add_paging(schedules)
+    add_remote(schedules, run_schedules)
     _add_list(actions.add_parser("list", help="list jobs (the same as `functory results`)"))
     _add_list(commands.add_parser("results", help="list jobs"))
 
@@ -127,9 +132,13 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--since", type=moment_ms, metavar="TIME", help="such as 2h (ago) or 2026-11-14T23:59:59Z")
     parser.add_argument("--until", type=moment_ms, metavar="TIME", help="before this time")
+    _add_paging(parser)
+    add_remote(parser, run_results)
+
+
+def _add_paging(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, default=20, help="default: 20")
     parser.add_argument("--cursor", help="continue the list: the cursor that the last one ended with")
-    add_remote(parser, run_results)
 
 
 async def run_add(client: "Client", arguments: argparse.Namespace) -> int:
@@ -180,6 +189,12 @@ async def run_children(client: "Client", arguments: argparse.Namespace) -> int:
     from functory.cli.job_views import show_children  # noqa: PLC0415 (not for the parser)
 
     return show_children(arguments, await client.children(arguments.id, cursor=arguments.cursor))
+
+
+async def run_schedules(client: "Client", arguments: argparse.Namespace) -> int:
+    from functory.cli.job_views import show_schedules  # noqa: PLC0415 (not for the parser)
+
+    return show_schedules(arguments, await client.schedules(cursor=arguments.cursor, limit=arguments.limit))
 
 
 async def run_wait(client: "Client", arguments: argparse.Namespace) -> int:

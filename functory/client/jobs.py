@@ -149,6 +149,10 @@ class JobCalls(Transport):
     async def results(self, **filters: object) -> jobs.Page:
         return await self._call("GET", self._path("results"), jobs.Page, query=filters)
 
+    async def schedules(self, **filters: object) -> jobs.Page:
+        """The jobs that repeat and are not over. Their outcome is that of the last round."""
+        return await self._call("GET", self._path("schedules"), jobs.Page, query=filters)
+
     async def replay(self, **request: object) -> jobs.Replayed:
         return await self._call("POST", self._path("replay"), jobs.Replayed, body=request)
 

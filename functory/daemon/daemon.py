@@ -4,8 +4,9 @@ Start: the parts (parts.py), one look at tenants and disk, one renewal of the sy
 the daemon takes jobs into its journal, and joins when it comes (joining.py).
 
 Stop: running batches get time to finish and the rest is given back, while jobs are still taken into the journal, for
-whoever runs them next. Then intake ends, outcomes and lines are flushed, and the sysid is released. A second request to stop shortens the waits. A loop that ends on its own takes the daemon down: a daemon
-that is half alive is worse than none, because a supervisor restarts one that is gone.
+whoever runs them next. Then intake ends, outcomes and lines are flushed, and the sysid is released. A second request to
+stop shortens the waits. A loop that ends on its own takes the daemon down: a daemon that is half alive is worse than
+none, because a supervisor restarts one that is gone.
 """
 
 import asyncio

@@ -203,6 +203,11 @@ async def list_states(
     return JobPage(tuple(records), None)
 
 
+async def list_schedules(service: Service, tenant: str, *, cursor: str | None, limit: int) -> JobPage:
+    """The jobs that repeat and are not over, in order of type and id. Raises InvalidInput."""
+    return await service.store.list_repeating(tenant, now_ms=service.now_ms(), cursor=cursor, limit=limit)
+
+
 async def list_children(
     service: Service, tenant: str, job_id: str, *, cursor: str | None, limit: int, max_bytes: int = 0
 ) -> JobPage:

@@ -221,6 +221,11 @@ class ResultsQuery(Request):
     limit: Limit = 100
 
 
+class SchedulesQuery(Request):
+    cursor: Annotated[str, Meta(max_length=2000)] | None = None
+    limit: Limit = 100
+
+
 class Why(Answer):
     """Why a job is not running: `reason` for machines, `text` for people, `detail` the numbers behind it."""
 

@@ -24,6 +24,8 @@ PLACES: Final = (
     Place("retrying", "/ui/t/acme/job/{retrying}"),
     Place("jobs", "/ui/t/acme/jobs?code=failed,abandoned"),
     Place("waiting", "/ui/t/acme/jobs?state=waiting"),
+    Place("schedules", "/ui/t/acme/schedules"),
+    Place("no-schedules", "/ui/t/hooli/schedules", "hooli"),
     Place("failures", "/ui/t/acme/failures"),
     Place("consumers", "/ui/t/acme/consumers"),
     Place("consumer", "/ui/t/acme/consumers/verify"),
@@ -48,6 +50,17 @@ PLACES: Final = (
     Place("looking", "/ui/t/acme", "operator"),
     Place("trouble", "/ui/t/acme/job/nonsense"),
 )
+
+
+async def make_schedules(acme: Client) -> None:
+    await acme.put_handler("report", "python", "return 'sent'")
+    await acme.add_jobs("report", ["sales"], unique="sales report", repeat="0 9 * * MON-FRI Europe/Berlin")
+    (hourly,) = (await acme.add_jobs("report", ["stock"], unique="stock report", repeat="FINISHED, +1 HOUR")).ids or []
+
+    async def has_run() -> bool:
+        return (await acme.get_job(hourly)).code == "ok"
+
+    await until(has_run)
 
 
 async def retrying_job(acme: Client) -> str:

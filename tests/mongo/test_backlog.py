@@ -49,6 +49,11 @@ async def list_of_a_quiet_tenant(store: MongoStore) -> None:
     assert len(page.records) == 4
 
 
+async def list_schedules(store: MongoStore) -> None:
+    page = await store.list_repeating(TENANT, now_ms=NOW, limit=TAKEN)
+    assert len(page.records) == 2
+
+
 VERBS: dict[str, Verb] = {
     "claim and release": take_and_give_back,
     "claim of a type with domains": take_from_domains,
@@ -57,6 +62,7 @@ VERBS: dict[str, Verb] = {
     "get_counters of a tenant": lambda store: store.get_counters(TENANT, now_ms=NOW),
     "list_jobs": list_two_pages,
     "list_jobs of a quiet tenant": list_of_a_quiet_tenant,
+    "list_repeating": list_schedules,
     "expire_locks": lambda store: store.expire_locks(now_ms=NOW),
     "expire_jobs": lambda store: store.expire_jobs(now_ms=NOW, done_before_ms=T0 - 1, waiting_before_ms=T0 - 1),
 }
@@ -67,6 +73,7 @@ async def fill(store: MongoStore, waiting: int) -> None:
     jobs = [new_job(n, jobtype=f"{TENANT}-type{n % TYPES}", dt_ms=T0 + n) for n in range(waiting)]
     jobs += [new_job(100_000 + n, jobtype=f"{TENANT}-limited", dt_ms=T0, domain="api") for n in range(waiting // 2)]
     jobs += [new_job(200_000 + n, jobtype=f"{QUIET}-type{n % 2}", dt_ms=T0 + waiting) for n in range(4)]
+    jobs += [new_job(300_000 + n, jobtype=f"{TENANT}-type{n}", dt_ms=NOW + 1, repeat="DAILY") for n in range(2)]
     for start in range(0, len(jobs), 1000):
         await store.add_jobs(jobs[start : start + 1000], now_ms=NOW)
     before = NOW - 10

@@ -37,7 +37,7 @@ async def test_every_page_answers_with_the_numbers_that_are_true(site: Site) -> 
             ("Running", "0"),
             ("Deferred", "0"),
             ("Rate", "1.0/min"),
-            ("Succeeded", "3"),
+            ("Ok", "3"),
             ("Failed", "2"),
             ("Stored", "9"),
         ]

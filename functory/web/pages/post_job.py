@@ -2,17 +2,21 @@
 
 from typing import Final
 
+from msgspec import UNSET
+
 from functory.errors import InvalidInput
-from functory.intake.job_options import DEFAULT_PRIORITY, JobOptions
 from functory.operations import handlers
 from functory.operations.submit import Submission, submit_jobs
+from functory.web.api.submission import to_options, unsaid
 from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Go, Page, Pages
+from functory.wire.jobs import JobSettings, Priority
 
 pages = Pages()
 
-_FIELDS: Final = ("payload", "delay_s", "priority", "unique")
+_FIELDS: Final = ("payload", "delay_s", "priority", "unique", "repeat")
 _PRIORITIES: Final = {"1000": "high", "500": "normal", "0": "low"}
+_NUMBERS: Final[dict[str, Priority]] = {"1000": 1000, "500": 500, "0": 0}
 
 
 @pages.get("/ui/t/{tenant}/type/{type}/post", scope="submit")
@@ -41,7 +45,13 @@ def _submission(call: PageCall) -> Submission:
         raise InvalidInput("The delay must be a number of seconds.", detail={"field": "delay_s"}) from None
     if not 0 <= delay_s <= 366 * 86_400:
         raise InvalidInput("The delay must be between 0 seconds and a year.", detail={"field": "delay_s"})
-    dt_ms = call.now_ms + round(delay_s * 1000) if delay_s else None
-    options = JobOptions(dt_ms, int(priority) if priority in _PRIORITIES else DEFAULT_PRIORITY)
+    settings = JobSettings(
+        delay_s=delay_s or None,
+        priority=_NUMBERS.get(priority, UNSET),
+        repeat=form.get("repeat", "").strip() or UNSET,
+    )
     payload = form.get("payload", "").replace("\r\n", "\n")  # browsers send their own line ends
-    return Submission(payload.encode("utf-8", "surrogatepass"), options, unique=form.get("unique", "").strip())
+    unique = form.get("unique", "").strip()
+    return Submission(
+        payload.encode("utf-8", "surrogatepass"), to_options(settings, call.now_ms), unique, keeps=unsaid(settings)
+    )

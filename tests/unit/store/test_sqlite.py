@@ -220,6 +220,7 @@ PAUSED = (
     " ORDER BY due, n LIMIT 3"
 )
 UNIQUE = "SELECT n FROM jobs WHERE type = 1 AND uniq = 'u' AND uniq IS NOT NULL AND state < 5"
+REPEATING = "SELECT n FROM jobs WHERE type = 1 AND id > 'a' AND repeat IS NOT NULL AND state < 5 ORDER BY id LIMIT 5"
 OF_TURN = "SELECT n FROM jobs WHERE turn = 1 AND turn IS NOT NULL AND state <= 1 AND"
 PLANS = {
     "jobs_of_turn": f"{OF_TURN} prio = 500 AND due <= 5 ORDER BY due, id LIMIT 5",
@@ -233,7 +234,7 @@ PLANS = {
     "jobs_archived": ARCHIVED,
     "jobs_paused": PAUSED,
     "jobs_unique": UNIQUE,
-    "jobs_repeating": "SELECT n FROM jobs WHERE type = 1 AND id > 1 AND repeat IS NOT NULL AND state < 5 ORDER BY id LIMIT 5",
+    "jobs_repeating": REPEATING,
     "jobs_seq": "SELECT n FROM jobs WHERE type = 1 AND seq IS NOT NULL AND seq > 1 AND seq <= 9 ORDER BY seq",
 }
 
