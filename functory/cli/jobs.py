@@ -62,11 +62,7 @@ def add_commands(commands: Commands) -> None:
     )
     delete.add_argument("id")
     add_remote(delete, run_delete)
-    schedules = actions.add_parser(
-        "schedules", help="list jobs that repeat: when they run next, and how they last ended"
-    )
-    _add_paging(schedules)
-    add_remote(schedules, run_schedules)
+    _add_schedules(actions)
     _add_list(actions.add_parser("list", help="list jobs (the same as `functory results`)"))
     _add_list(commands.add_parser("results", help="list jobs"))
 
@@ -134,6 +130,14 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", type=moment_ms, metavar="TIME", help="before this time")
     _add_paging(parser)
     add_remote(parser, run_results)
+
+
+def _add_schedules(actions: Commands) -> None:
+    schedules = actions.add_parser(
+        "schedules", help="list jobs that repeat: when they run next, and how they last ended"
+    )
+    _add_paging(schedules)
+    add_remote(schedules, run_schedules)
 
 
 def _add_paging(parser: argparse.ArgumentParser) -> None:

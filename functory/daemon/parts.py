@@ -48,6 +48,7 @@ from functory.workers.claims import ClaimDefaults, Claims
 from functory.workers.values import OWNER
 from functory.workers.worker_queue import WorkerQueue
 from journal.durable import make_folder
+from runner.flow import Flow
 from runner.packages.provider import Packages
 from runner.pool import PoolSettings
 from runner.resolver import Resolver
@@ -207,6 +208,12 @@ def _admission(shared: Shared, intake: Intake, tenants: TenantBook) -> Admission
     return admission
 
 
+def _worker_outbox(shared: Shared, intake: Intake, admission: Admission, tenants: TenantBook, flow: Flow) -> Outbox:
+    """What workers report. The take that comes with a report needs two turns until it is at the store, and is in its
+    commit because that waits for one."""
+    return Outbox(replace(shared, owner=OWNER), intake, admission, tenants.limits_of, flow, waits_a_turn=True)
+
+
 def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engine, joining: Joining) -> Parts:
     isolation, languages, runner, egress, vault, packages, tenants, folders = engine
     waiters, policy = Waiters(settings.poll_s), policy_of(settings)
@@ -217,10 +224,7 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
     packages.when_changed(executor.changed)
     gates = TypeGates(shared.store, shared.clock, settings.poll_s, partial(executor.handlers.is_in, languages.able))
     straight = _straight_way(settings, shared, intake, executor, outbox, gates)
-    reported = Outbox(
-        replace(shared, owner=OWNER), intake, admission, tenants.limits_of, runner.flow,
-        waits_a_turn=True,  # a take that comes with a report needs two until it is at the store, and is in its commit
-    )  # fmt: skip
+    reported = _worker_outbox(shared, intake, admission, tenants, runner.flow)
     workers = _worker_queue(settings, shared, reported, tenants, policy, executor)
     trial_runs = _trial_runs(settings, runner, tenants, policy, isolation, partial(_left, executor, workers))
     announcer = _announcer(settings, isolation, shared, executor, workers)

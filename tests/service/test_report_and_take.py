@@ -57,6 +57,37 @@ async def test_the_next_job_comes_with_the_verdict(shop: Shop) -> None:
     assert (await shop.record(job.job.id)).state is JobState.ARCHIVED
 
 
+async def test_a_report_and_its_take_come_to_the_embedded_store_in_one_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report first, because it may make room. So they are one commit, however fast the store is."""
+    came: list[tuple[str, int]] = []
+    turns = 0
+    loop: Any = asyncio.get_running_loop()
+    run_once = loop._run_once
+
+    def count_turn() -> None:
+        nonlocal turns
+        turns += 1
+        run_once()
+
+    async def noted(name: str, call: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        came.append((name, turns))
+        return await call(*given, **named)
+
+    async with open_shop(tmp_path) as shop:
+        await shop.serve("resize")
+        await shop.post("1", "2", "3")
+        (job,) = await shop.take()
+        _, (job,) = await report_and_take(shop, job)
+        for name in ("release_jobs", "claim_jobs"):
+            monkeypatch.setattr(shop.daemon.store, name, partial(noted, name, getattr(shop.daemon.store, name)))
+        monkeypatch.setattr(loop, "_run_once", count_turn, raising=False)
+        await report_and_take(shop, job)
+    (first, first_turn), (second, second_turn) = came
+    assert (first, second, second_turn - first_turn) == ("release_jobs", "claim_jobs", 0)
+
+
 async def test_at_its_cap_a_worker_gets_the_room_that_its_report_made(shop: Shop) -> None:
     await update_tenant(shop.service, "test", "acme", limits=TenantLimits(max_running=1))
     await shop.post("1", "2")

@@ -26,7 +26,7 @@ from store.mongo.server.driver import Collection, Database, Document, find_and_u
 from vocabulary.names import jobtype_of
 from vocabulary.states import Code
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Of what programs must agree on. A daemon that opens the database raises it to its own, and an older one is refused
 from then on. Raise it when a program of the version before would break a promise: with a new collection or index
 (`tests/unit/store/test_mongo_schema.py` insists), and with a new field that must not be ignored.

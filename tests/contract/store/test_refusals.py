@@ -66,6 +66,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "get_states": {"tenant": TENANT, "job_ids": [ID], "now_ms": T0},
     "get_codes": {"tenant": TENANT, "job_ids": [ID]},
     "list_jobs": {"tenant": TENANT, "where": WHERE, "now_ms": T0},
+    "list_repeating": {"tenant": TENANT, "now_ms": T0},
     "list_children": {"tenant": TENANT, "parent_id": ID, "now_ms": T0},
     "get_position": {"tenant": TENANT, "job_id": ID, "now_ms": T0},
     "update_job": {"tenant": TENANT, "job_id": ID, "change": JobChange(), "now_ms": T0},

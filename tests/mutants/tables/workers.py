@@ -13,6 +13,7 @@ handout = in_file("functory/workers/handout.py", f"{LIFE} {RULES}")
 worker_queue = in_file("functory/workers/worker_queue.py", LIFE)
 reports = in_file("functory/workers/reports.py", f"{LIFE} {RULES}")
 operations = in_file("functory/operations/workers.py", "tests/service/test_report_and_take.py")
+wiring = in_file("functory/daemon/parts.py", "tests/service/test_report_and_take.py")
 ELSEWHERE = "tests/service/test_held_elsewhere.py"
 LISTS = "tests/service/test_waiting_lists.py"
 elsewhere = in_file("functory/workers/elsewhere.py", ELSEWHERE)
@@ -26,8 +27,8 @@ keepalive = in_file("functory/queue/keepalive.py", "tests/unit/functory/test_kee
 MUTANTS: list[Mutant] = [
     operations(
         "what was taken with a report that failed is kept until its lease lapses",
-        "        await return_taken(service, who, claim.jobs)\n",
-        "        pass\n",
+        "            await return_taken(service, who, claim.jobs)\n",
+        "            pass\n",
     ),
     operations(
         "what was taken before more could be is kept until its lease lapses",
@@ -56,10 +57,15 @@ MUTANTS: list[Mutant] = [
     operations("near its cap a worker gets small batches", "(has_caps if jobs else", "(False if jobs else"),
     operations(
         "a report is recorded although its order is refused",
-        '    """\n    _check_order(order)\n    begun',
-        '    """\n    begun',
+        '    """\n    _check_order(order)\n    taking',
+        '    """\n    taking',
     ),
-    operations("jobs are taken before their report is on its way", "    await begun.wait()\n", ""),
+    operations(
+        "jobs are taken before their report is on its way",
+        "    try:\n        verdicts = await report(",
+        "    begin()\n    try:\n        verdicts = await report(",
+    ),
+    wiring("a report and its take are two commits", ", waits_a_turn=True", ""),
     operations(
         "verdicts are lost if nothing can be taken",
         "except (QuotaExceeded, StoreUnavailable):\n            taken",
