@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 from functory.cli.arguments import decoded
 from functory.cli.table import render_table
 from functory.errors import InvalidInput
+from functory.wire.server_url import DEFAULT_URL
 
 if TYPE_CHECKING:
     from functory.client import Client
 
 Remote = Callable[["Client", argparse.Namespace], Awaitable[int]]
 
-DEFAULT_URL: Final = "http://127.0.0.1:8484"
 _PATIENCE_S: Final = 90.0
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import functory
 from functory.cli.arguments import decoded, positive
 from functory.cli.commands import Commands
-from functory.cli.remote import DEFAULT_URL
+from functory.wire.server_url import DEFAULT_URL
 
 if TYPE_CHECKING:
     from functory.queue.worker import Worker

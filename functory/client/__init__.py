@@ -8,7 +8,7 @@
 Answers are the same types that the server renders (`functory.wire`). What the server refuses is raised as ClientError
 with its code, message and status; a connection that fails is ServerUnreachable.
 
-transport.py   one request and its answer; events.py the steps while it is under way; encoding.py what is sent
+transport.py   one request and its answer; events.py the steps while it is under way
 jobs.py        jobs: their life, results and figures
 workers.py     what a worker asks for
 handlers.py    handlers: texts, versions, folders

@@ -12,10 +12,12 @@ from aiohttp import ClientError as TransportError
 from aiohttp import ClientTimeout
 
 from functory.client.events import EventReader
-from functory.client.transport import Answer, Transport, failed, problem
+from functory.client.transport import Transport, failed
 from functory.errors import ServerUnreachable
 from functory.wire import admin, jobs, secrets
 from functory.wire.payloads import encode
+from functory.wire.refusals import problem
+from functory.wire.requests import add_request
 from functory.wire.scoreboard import BucketList, FailureList, Scoreboard
 
 MOST_AT_ONCE: Final = 1000
@@ -30,19 +32,9 @@ class JobCalls(Transport):
 
         Payloads that a body of lines cannot carry travel as JSON instead.
         """
-        if isinstance(payloads, str | bytes | bytearray | Mapping):  # each of its parts would be a job
-            raise TypeError(f"payloads must be a list of payloads, not {type(payloads).__name__}: write [payload]")
-        lines = [encode(payload) for payload in payloads]
+        adding = add_request(payloads, options)
         path = self._path("job", job_type, "add")
-        fit_lines = all(line and b"\n" not in line and not line.startswith(b"#") and line.strip() for line in lines)
-        if fit_lines and "options" not in options:
-            return await self._call("POST", path, jobs.Added, query=options, data=b"\n".join(lines))
-        request: dict[str, object] = {
-            name: options.pop(name) for name in ("ack", "ids", "idempotency_key", "wait_s") if name in options
-        }
-        shared = {name: str(value) if name == "dt" else value for name, value in options.items() if value is not None}
-        rows = [{**shared, "payload_base64": b64encode(line).decode()} for line in lines]
-        return await self._call("POST", path, jobs.Added, query=request, body=rows)
+        return await self._call("POST", path, jobs.Added, query=adding.query, body=adding.rows, data=adding.lines)
 
     async def create_jobs(
         self, new_jobs: Sequence[Mapping[str, object]], *, idempotency_key: str | None = None
@@ -103,14 +95,14 @@ class JobCalls(Transport):
         try:
             async with self._session.get(path, params={"follow": "1"}, timeout=ClientTimeout(total=None)) as response:
                 if response.status >= 400:
-                    raise problem(Answer(response.status, await response.read(), response.headers.get("Retry-After")))
+                    raise problem(response.status, await response.read(), response.headers.get("Retry-After"))
                 async for name, data in EventReader(response.content.iter_any()):
                     if name == "log":
                         yield msgspec.json.decode(data, type=str)
                     elif name == "end":
                         yield msgspec.json.decode(data, type=jobs.LogEnd)
                     elif name == "error":
-                        raise problem(failed(data))
+                        raise problem(*failed(data))
         except (TransportError, TimeoutError) as error:
             raise ServerUnreachable(f"{self._url}: the log ended early: {str(error) or 'no answer in time'}") from error
 

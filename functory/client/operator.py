@@ -4,8 +4,10 @@ from typing import Any
 
 import msgspec
 
-from functory.client.transport import Transport, path_of, problem
+from functory.client.transport import Transport
 from functory.wire import admin
+from functory.wire.refusals import problem
+from functory.wire.requests import path_of
 
 
 class OperatorCalls(Transport):
@@ -96,7 +98,7 @@ class OperatorCalls(Transport):
         try:
             return msgspec.json.decode(answer.body, type=admin.HealthAnswer)
         except msgspec.MsgspecError:
-            raise problem(answer) from None
+            raise problem(*answer) from None
 
     async def openapi(self) -> dict[str, Any]:
         return await self._call("GET", "/openapi.json", dict[str, Any])

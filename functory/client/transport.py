@@ -2,21 +2,20 @@
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Final, NamedTuple, Self, TypeVar
-from urllib.parse import quote
+from typing import NamedTuple, Self, TypeVar
 
 import msgspec
 from aiohttp import ClientError as TransportError
 from aiohttp import ClientResponse, ClientSession, ClientTimeout, InvalidURL
 from aiohttp.payload import Payload
 
-from functory.client.encoding import encode_body, encode_query
 from functory.client.events import EventReader
-from functory.errors import UNREADABLE, ClientError, InvalidInput, ServerUnreachable
-from functory.wire.base import ErrorAnswer, check_text
+from functory.errors import ServerUnreachable
+from functory.wire.refusals import problem
+from functory.wire.requests import encode_body, encode_query, path_of
+from functory.wire.server_url import check_key, check_url, not_a_url
 
 _T = TypeVar("_T")
-_SAMPLE: Final = "http://127.0.0.1:8484"
 
 Tell = Callable[[str], None]
 """Hears the steps of what the server does: short lines, as they come."""
@@ -43,9 +42,8 @@ class Transport:
 
     def __init__(self, url: str, key: str, tenant: str = "", *, timeout_s: float = 90.0) -> None:
         """Raises InvalidInput for a key or a URL that no request could carry."""
-        if not (key.isascii() and key.isprintable()):
-            raise InvalidInput("the key has characters that no key has, such as a line break in it")
-        _check_url(url)
+        check_key(key)
+        check_url(url)
         self._url = url.rstrip("/")
         self._tenant = tenant
         self._session = ClientSession(
@@ -91,7 +89,7 @@ class Transport:
         """With `tell`, which hears the steps, the time limit is for silence, and not for the whole request."""
         answer = await self._send(method, path, query, body, data, tell)
         if answer.status >= 400:
-            raise problem(answer)
+            raise problem(*answer)
         return answer.body
 
     async def _send(
@@ -118,30 +116,10 @@ class Transport:
                     return await _last_of(response, tell)
                 return Answer(response.status, await response.read(), response.headers.get("Retry-After"))
         except InvalidURL as error:
-            raise InvalidInput(f"{self._url!r} is not the URL of a server, such as {_SAMPLE}") from error
+            raise not_a_url(self._url) from error
         except (TransportError, TimeoutError) as error:
             reason = str(error) or "no answer in time"
             raise ServerUnreachable(f"{self._url} cannot be reached, does a daemon listen there? {reason}") from error
-
-
-def _check_url(url: str) -> None:
-    """Raises InvalidInput."""
-    scheme, mark, rest = url.partition("://")
-    host, _, path = (rest or url).partition("/")
-    if "@" in host:
-        raise InvalidInput("the URL of a server has no user and no password: leave them out, and give a key")
-    if not mark or scheme.lower() not in {"http", "https"}:
-        raise InvalidInput(f"{url!r}: the URL of a server begins with http:// or https://, such as {_SAMPLE}")
-    if path.partition("/")[0] == "ui":
-        raise InvalidInput(f"{url!r} is the address of a page: leave out what follows the host, as in {_SAMPLE}")
-
-
-def path_of(*parts: str) -> str:
-    """Ensures: each part is one part of the path, whatever is in it. Raises InvalidInput."""
-    for part in parts:
-        if check_text(part, "the path") in {".", ".."}:  # they would be resolved, in any spelling
-            raise InvalidInput(f"{part!r} is not a name")
-    return "/" + "/".join(quote(part, safe="") for part in parts)
 
 
 async def _last_of(response: ClientResponse, tell: Tell) -> Answer:
@@ -163,14 +141,3 @@ def failed(data: bytes) -> Answer:
     """The plain answer that an event `error` stands for."""
     told = msgspec.json.decode(data, type=_Failed)
     return Answer(told.status, data, None if told.retry_after_s is None else str(told.retry_after_s))
-
-
-def problem(answer: Answer) -> ClientError:
-    status, body, after = answer
-    retry_after_s = float(after) if after and after.isdecimal() else None
-    try:
-        error = msgspec.json.decode(body, type=ErrorAnswer).error
-    except msgspec.MsgspecError:
-        message = f"the server answered {status} with something else than its own JSON"
-        return ClientError(status, UNREADABLE, message, {}, retry_after_s)
-    return ClientError(status, error.code, error.message, error.detail, retry_after_s)

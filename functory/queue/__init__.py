@@ -6,7 +6,7 @@
                 job.result = resize(job.json())
 
 queue.py       take, next, add; the jobs in hand are kept alive in the background (keepalive.py)
-checks.py      what is refused before it is sent; unserved.py says why no jobs come
+unserved.py    says why no jobs come
 outage.py      how often a server that is away is asked again, and what is logged of it
 job.py         one job in hand: done, fail, retry, progress; reporter.py sends what several say together, and
                raised.py tells the log of one that raised

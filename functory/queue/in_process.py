@@ -26,10 +26,11 @@ from functory.operations.principal import Principal
 from functory.operations.submit import Submission, submit_jobs
 from functory.operations.tenants import create_tenant
 from functory.operations.worker_families import Relative, own_memory, with_children
-from functory.queue.link import AddOptions, Batch, Given, Wish
+from functory.queue.link import Batch, Given, Wish
 from functory.queue.refusals import refusals
 from functory.statuses import code_of, retry_after_s_of, status_of
 from functory.tenant_limits import TenantLimits
+from functory.wire.add_options import AddOptions
 from functory.wire.scopes import TENANT_SCOPES
 from functory.workers.values import Delivery, Order, Report, Verdict
 from journal.errors import JournalLocked

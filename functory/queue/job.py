@@ -19,10 +19,10 @@ from typing import Any, Final, Self
 from urllib.parse import urlencode
 
 from functory.errors import ClientError, FunctoryError, InvalidInput, LeaseLost
-from functory.queue.checks import check_delay
 from functory.queue.link import Given
 from functory.queue.raised import tell_raised
 from functory.queue.reporter import Reporter, is_passing
+from functory.wire.add_options import check_delay
 from functory.wire.payloads import encode, to_json
 from functory.workers.values import INVALID, Answer, Delivery, Report, Verdict
 from vocabulary.new_job import NewJob

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from functory.wire.add_options import AddOptions
 from functory.workers.values import Delivery, Report, Verdict, Worker
 
 
@@ -36,17 +37,6 @@ class Wish(NamedTuple):
     wait_s: float
     lease_s: float | None
     worker: Worker
-
-
-class AddOptions(NamedTuple):
-    """What may be said of new jobs; as in docs/http-api.md."""
-
-    delay_s: float | None = None
-    priority: int | None = None
-    domain: str | None = None
-    unique: str | None = None
-    parent: str | None = None
-    key: str | None = None
 
 
 class Link(Protocol):

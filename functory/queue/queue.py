@@ -16,13 +16,13 @@ from typing import Any, Final, Self
 
 import functory
 from functory.errors import InvalidInput, ServerUnreachable, WorkerDrained
-from functory.queue.checks import check_options, check_type
 from functory.queue.job import Job
 from functory.queue.keepalive import Keepalive
-from functory.queue.link import AddOptions, Given, Link, Wish
+from functory.queue.link import Given, Link, Wish
 from functory.queue.outage import Outage
 from functory.queue.reporter import Reporter, is_passing
 from functory.queue.unserved import look_for_handlers
+from functory.wire.add_options import AddOptions, check_options, check_type
 from functory.wire.payloads import encode
 from functory.workers.values import Worker
 

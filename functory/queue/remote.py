@@ -7,8 +7,9 @@ from typing import Final
 import msgspec
 
 from functory.client import Client, ClientError
-from functory.queue.link import AddOptions, Batch, Given, Wish
+from functory.queue.link import Batch, Given, Wish
 from functory.queue.refusals import refusals
+from functory.wire.add_options import AddOptions
 from functory.wire.base import from_wire
 from functory.wire.workers import TakenJob, VerdictRow
 from functory.workers.values import Answer, Delivery, Report, Verdict
@@ -40,9 +41,8 @@ class RemoteLink:
         return [_verdict(row) for row in answer.verdicts]
 
     async def add(self, job_type: str, payloads: Sequence[bytes], options: AddOptions) -> list[str]:
-        said = {name: value for name, value in options._asdict().items() if value is not None}
         with refusals(_answer_to):
-            added = await self._client.add_jobs(job_type, payloads, **said)
+            added = await self._client.add_jobs(job_type, payloads, **options.said())
         return added.ids if isinstance(added.ids, list) else []
 
     async def register(self, job_type: str, fields: Mapping[str, object]) -> None:

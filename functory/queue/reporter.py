@@ -10,9 +10,10 @@ try is given up in time for another, over a new connection.
 import asyncio
 from typing import Final
 
-from functory.errors import UNREADABLE, ClientError, NotReadyYet, ServerUnreachable
+from functory.errors import ClientError, NotReadyYet, ServerUnreachable
 from functory.queue.link import Link
 from functory.queue.outage import Outage
+from functory.wire.refusals import may_pass
 from functory.workers.values import Report, Verdict
 from vocabulary.unavailable import Unavailable
 
@@ -25,8 +26,6 @@ _PATIENCE_S: Final = 30.0
 _ANSWER_S: Final = 20.0
 """For an answer: a daemon whose store is away says so after 15 s."""
 _LEAST_BYTES_PER_S: Final = 256 * 1024
-_PASSING: Final = frozenset({429, 502, 503, 504, 507})
-_SERVER_ERROR: Final = 500
 
 
 class Reporter:
@@ -136,6 +135,6 @@ def _size_bytes(report: Report) -> int:
 
 def is_passing(error: Exception) -> bool:
     """Whether the same request may do better a little later."""
-    if isinstance(error, ClientError):  # a proxy says what it likes of a server that is away
-        return error.status in _PASSING or (error.status >= _SERVER_ERROR and error.error_code == UNREADABLE)
+    if isinstance(error, ClientError):
+        return may_pass(error)
     return isinstance(error, ServerUnreachable | NotReadyYet | Unavailable)

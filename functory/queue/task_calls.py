@@ -6,7 +6,6 @@ two also gets the job; a plain function gets it as a ThreadJob. What it returns 
 
 import asyncio
 import inspect
-import json
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from functory.errors import InvalidInput
 from functory.queue.job import Job
 from functory.queue.task_threads import TaskThreads, as_exception
 from functory.queue.thread_job import ThreadJob
+from functory.wire.payloads import decode
 
 _PAYLOAD: Final = 1
 _PAYLOAD_AND_JOB: Final = 2
@@ -35,7 +35,7 @@ def parameters_of(function: Callable[..., Any]) -> int:
 async def call(function: Callable[..., Any], job: Job, threads: TaskThreads) -> Any:
     """Whatever a task raises is an error, also what would end the program: the next worker would end of the same job.
     Only a cancellation passes: the job decides whether it is the worker's or the task's own."""
-    wanted, payload = parameters_of(function), read(job.payload)
+    wanted, payload = parameters_of(function), decode(job.payload)
     if not inspect.iscoroutinefunction(function):
         return await threads.call(function, *[payload, ThreadJob(job)][:wanted])
     try:
@@ -44,14 +44,3 @@ async def call(function: Callable[..., Any], job: Job, threads: TaskThreads) -> 
         raise
     except BaseException as error:
         raise as_exception(error) from error
-
-
-def read(payload: bytes) -> Any:
-    try:
-        text = payload.decode()
-    except UnicodeDecodeError:
-        return payload
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text

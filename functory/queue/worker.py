@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from functory.errors import InvalidInput, LeaseLost, OverLimit
-from functory.queue.checks import check_type
 from functory.queue.job import Job
 from functory.queue.outage import Outage
 from functory.queue.queue import Queue
@@ -24,6 +23,7 @@ from functory.queue.reporter import is_passing
 from functory.queue.task_calls import call, parameters_of
 from functory.queue.task_threads import TaskThreads
 from functory.queue.unserved import look_for_handlers
+from functory.wire.add_options import check_type
 
 log = logging.getLogger("functory.worker")
 

@@ -1,5 +1,5 @@
 """The types of the HTTP interface, declared once. They validate requests, encode answers and make `/openapi.json`, and
-the client returns them. Values only.
+the clients return them. Values only.
 
 Times are whole milliseconds UTC and named `..._ms`; durations are seconds and named `..._s`. Bytes that are text are
 sent as text, others in base64; the field beside them says which (`Encoding`).
@@ -7,6 +7,9 @@ sent as text, others in base64; the field beside them says which (`Encoding`).
 base.py            bounds, texts with their encoding, the error
 jobs.py            submitting jobs, looking at them, replaying them
 payloads.py        payloads and results of a Python program
+add_options.py     what such a program says of new jobs
+server_url.py      the address of a server and the key for it; requests.py what clients send, refusals.py what they
+                   make of an error
 progress_text.py   what a job says of its progress, as one line
 nesting.py         how deeply a value may be nested
 untyped_json.py    values of any kind, decoded at a price that their size bounds

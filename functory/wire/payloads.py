@@ -1,6 +1,7 @@
 """Values of a Python program as the bytes of a payload or a result. The client and both kinds of queue agree."""
 
 import json
+from typing import Any
 
 from functory.errors import InvalidInput
 from functory.wire.base import check_text
@@ -16,6 +17,18 @@ def encode(value: object, what: str = "the payload") -> bytes:
     if isinstance(value, str):
         return check_text(value, what).encode()
     return to_json(value, what)
+
+
+def decode(data: bytes) -> Any:
+    """What a payload or a result says: what JSON says if it is JSON, otherwise the text, otherwise bytes."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return data
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def to_json(value: object, what: str) -> bytes:

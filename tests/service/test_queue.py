@@ -10,7 +10,7 @@ import pytest
 
 from functory.errors import InvalidInput, LeaseLost
 from functory.queue import Fail, Job, Retry, Worker, WorkerDrained
-from functory.queue.task_calls import read
+from functory.wire.payloads import decode
 from functory.workers.values import Answer, Verdict
 from store.base import JobState
 from tests.support.jobs import new_job
@@ -379,7 +379,7 @@ def test_a_task_takes_a_payload_or_a_payload_and_a_job() -> None:
         worker.task("b*")(lambda payload: payload)
     with pytest.raises(InvalidInput, match="two tasks"):
         worker.task("a")(lambda payload: payload)
-    assert [read(raw) for raw in (b'{"a": 1}', b"text", b"\xff", b"7")] == [{"a": 1}, "text", b"\xff", 7]
+    assert [decode(raw) for raw in (b'{"a": 1}', b"text", b"\xff", b"7")] == [{"a": 1}, "text", b"\xff", 7]
 
 
 def test_verdicts_have_the_words_of_the_wire() -> None:

@@ -10,7 +10,7 @@ import pytest
 from functory.errors import ClientError, InvalidInput, ServerUnreachable
 from functory.execution.outbox import Outbox
 from functory.queue import Job, Queue
-from functory.queue.link import AddOptions
+from functory.wire.add_options import AddOptions
 from functory.workers.values import Verdict
 from store.base import JobState
 from tests.support.queue_places import KINDS, Place, open_place

@@ -8,8 +8,9 @@ import pytest
 
 from functory.queue.job import Job
 from functory.queue.keepalive import Keepalive
-from functory.queue.link import AddOptions, Batch, Given, Wish
+from functory.queue.link import Batch, Given, Wish
 from functory.queue.reporter import Reporter
+from functory.wire.add_options import AddOptions
 from functory.workers.values import Answer, Delivery, Report, Verdict
 from tests.support.virtual_time import run_in_virtual_time
 

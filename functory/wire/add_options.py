@@ -1,14 +1,29 @@
-"""What a program says of jobs, checked before either kind of queue has it: both refuse the same, in the same words."""
+"""What a program says of new jobs, checked before it is sent: every kind of queue and client refuses the same, in the
+same words."""
 
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 from functory.errors import InvalidInput
-from functory.queue.link import AddOptions
 from functory.wire.base import MAX_DELAY_S, check_text
 from vocabulary.names import TYPE_RULE, is_type
 
 _TEXTS: Final = ("domain", "unique", "parent", "key")
+
+
+class AddOptions(NamedTuple):
+    """What may be said of new jobs; as in docs/http-api.md."""
+
+    delay_s: float | None = None
+    priority: int | None = None
+    domain: str | None = None
+    unique: str | None = None
+    parent: str | None = None
+    key: str | None = None
+
+    def said(self) -> dict[str, object]:
+        """Those that are given, by their names."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 def check_options(options: AddOptions) -> None:
