@@ -3,6 +3,7 @@
 The rooms, in the order in which a job meets them:
 
 cli/           the command line; client/ the HTTP client
+sync/          jobs for programs without an event loop; apart from client/, which cannot be imported without aiohttp
 queue/         jobs for Python programs, in this process or from a server
 daemon/        one daemon, and the server that puts HTTP in front of it
 bedrock/       the wire protocol of Bedrock::Jobs

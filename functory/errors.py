@@ -24,6 +24,8 @@ FunctoryError
 ├── StillRunning            a daemon uses what must be at rest; nothing was changed
 ├── TransferFailed          what arrived in the other store is not what was sent
 ├── DaemonFailed            a part of the daemon ended although it must not; the daemon stops
+├── NotEndedYet             a job that a client waits for goes on, and the time is up (`functory.sync`)
+├── JobFailed               a job did not end well, and its caller asked to be told so (`functory.sync`)
 ├── ServerUnreachable       a client found no server at the address, or it did not answer
 └── ClientError             a client got an answer that is an error
     ├── NotFound            of a queue, in this process too: what is named does not exist
@@ -136,6 +138,14 @@ class TransferFailed(FunctoryError):
 
 class DaemonFailed(FunctoryError):
     code = "daemon_failed"
+
+
+class NotEndedYet(FunctoryError):
+    code = "not_ended_yet"
+
+
+class JobFailed(FunctoryError):
+    code = "job_failed"
 
 
 class ServerUnreachable(FunctoryError):

@@ -37,6 +37,8 @@ STATUSES: Final[dict[type[Exception], int]] = {
     ours.StillRunning: 409,
     ours.TransferFailed: 500,
     ours.DaemonFailed: 500,
+    ours.NotEndedYet: 503,
+    ours.JobFailed: 500,
     ours.ServerUnreachable: 503,
     ours.ClientError: 500,
     ours.RefusedInput: 422,

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.slow
 DOCS = Path(__file__).parents[2] / "docs"
 SAMPLES = re.findall(r"```sh\n(.*?)```", (DOCS / "jobs.md").read_text(), re.DOTALL)
 [ALBUM] = re.findall(r"```json\n(\[\"ONE.*?)```", (DOCS / "jobs.md").read_text(), re.DOTALL)
+[SYNCHRONOUS] = re.findall(r"```python\n(from functory\.sync .*?)```", (DOCS / "jobs.md").read_text(), re.DOTALL)
 [EXPORTED] = re.findall(r"^export (FUNCTORY_.*)", (DOCS / "tutorial.md").read_text(), re.MULTILINE)
 
 
@@ -54,6 +55,7 @@ async def test_the_commands_of_the_page_work(tmp_path: Path, curl: str) -> None:
         assert '"booked bob +7"' in await run(keyed)
         assert '{"sum":7}' in await run(chain)
         assert len((await run(together)).split()) == 2
+        assert await run(f"python - <<'END'\n{SYNCHRONOUS}END\n") == "BACK\nok\n"
         watched = await run(report)
         assert "is active\npage 1\npage 2\npage 3\npage 4\nid " in watched, "each line once, as it was printed"
         changed = await run(feed + changes)

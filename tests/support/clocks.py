@@ -30,3 +30,18 @@ class LeapingClock(SystemClock):
 
     def now_ms(self) -> int:
         return super().now_ms() + self.ahead_ms
+
+
+class FakeTime:
+    """In place of the module `time`, for code that blocks: who sleeps moves it."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+        self.pauses: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now_s += seconds

@@ -19,6 +19,7 @@ from tests.mutants.tables import (
     store_mongo,
     store_sqlite,
     straight,
+    sync,
     tenants,
     web,
     workers,
@@ -44,6 +45,7 @@ AREAS: dict[str, list[Mutant]] = {
     "daemon": daemon.MUTANTS,
     "straight": straight.MUTANTS,
     "workers": workers.MUTANTS,
+    "sync": sync.MUTANTS,
     "bedrock": bedrock.MUTANTS,
 }
 
