@@ -247,3 +247,14 @@ async def test_a_result_that_is_too_large_is_told_again(
     assert (verdict.answer, verdict.code) == (Answer.OK, "failed")
     async with open_shop(tmp_path / "other", is_new=False, store=shop.daemon.settings.store) as other:
         assert await operations.report(other.service, ACME, [report]) == [verdict]
+
+
+async def test_a_job_that_was_cancelled_elsewhere_makes_no_new_jobs(shop: Shop) -> None:
+    """This daemon has not heard of it yet."""
+    await shop.serve("resize")
+    (job_id,) = await shop.post("1")
+    (job,) = await shop.take()
+    await shop.daemon.store.cancel_job("acme", job_id, now_ms=shop.daemon.clock.now_ms(), running=True)
+    assert await shop.report(job, new_jobs=(NewJob("resize", b"x"),)) is Answer.LATE
+    await shop.daemon.intake.flush()
+    assert await shop.take() == []

@@ -193,17 +193,6 @@ async def test_a_cancelled_job_is_lost_to_its_worker(shop: Shop) -> None:
     assert await shop.take() == [], "a late report makes no new jobs"
 
 
-async def test_a_job_that_was_cancelled_elsewhere_makes_no_new_jobs(shop: Shop) -> None:
-    """This daemon has not heard of it yet."""
-    await shop.serve("resize")
-    (job_id,) = await shop.post("1")
-    (job,) = await shop.take()
-    await shop.daemon.store.cancel_job("acme", job_id, now_ms=shop.daemon.clock.now_ms(), running=True)
-    assert await shop.report(job, new_jobs=(NewJob("resize", b"x"),)) is Answer.LATE
-    await shop.daemon.intake.flush()
-    assert await shop.take() == []
-
-
 async def test_why_says_who_asks(tmp_path: Path) -> None:
     clock = FakeClock()
     async with open_shop(tmp_path, clock) as shop:

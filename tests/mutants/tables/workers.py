@@ -137,7 +137,7 @@ MUTANTS: list[Mutant] = [
         "a late report makes new jobs",
         "return {lease.id for lease, verdict in verdicts.items() if verdict.answer is Answer.LATE}",
         "return set()",
-        tests=RULES,
+        tests="tests/service/test_worker_reports.py",
     ),
     reports(
         "a worker that lost its lease is told that its end counts",
