@@ -120,6 +120,11 @@ class Handler:
         return self.options.get("lease_s")
 
     @property
+    def prints_jobs(self) -> bool:
+        """Whether a printed line `J: type|payload` makes a job."""
+        return bool(self.options.get("printed_jobs", 1))
+
+    @property
     def keeps_processes(self) -> bool:
         """Whether what a batch leaves running is frozen until the next one; otherwise it is ended."""
         return bool(self.options.get("keep_processes"))

@@ -52,10 +52,11 @@ OPTIONS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
         "retry_window_s": (1, 31_536_000),
         "lease_s": (1, 86_400),
         "max_per_key": (1, 10_000),
+        "printed_jobs": (0, 1),
     }
 )
 _ONLY_FOR_WORKERS: Final = frozenset({"lease_s"})
-_NOT_FOR_WORKERS: Final = frozenset({"keep_processes"})
+_ONLY_IN_CONTEXTS: Final = frozenset({"keep_processes", "printed_jobs"})
 
 _EID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -349,7 +350,9 @@ def _options(value: object, language: Language) -> Mapping[str, int]:
             raise InvalidHandlerError(
                 f"options.{str(name)[:64]}", f"is not an option; options are {', '.join(OPTIONS)}"
             )
-        if name in (_NOT_FOR_WORKERS if language.is_external else _ONLY_FOR_WORKERS):
+        if (name in _ONLY_IN_CONTEXTS and not language.in_context) or (
+            name in _ONLY_FOR_WORKERS and not language.is_external
+        ):
             raise InvalidHandlerError(f"options.{name}", f"has no meaning for {language.name}; leave it out")
         low, high = OPTIONS[name]
         if isinstance(number, bool) or not isinstance(number, int) or not low <= number <= high:

@@ -247,6 +247,7 @@ class ProcessContext:
             self._is_frozen = not self.child.set_frozen(frozen=False)
         self._batches += 1
         self.log.take()  # what was printed between batches belongs to no job
+        self.log.makes_jobs = handler.prints_jobs
         batch = Batch(
             self._batches, jobs, handler, on_stopped,
             log=self.log, limits=self.limits, level=self.child.level, now=time.monotonic(), cancelled=cancelled,

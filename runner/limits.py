@@ -73,6 +73,7 @@ class ContextLimits:
             "new_jobs": self.new_jobs,
             "new_job_bytes": self.new_job_bytes,
             "new_jobs_bytes": self.new_jobs_bytes,
+            "printed_jobs": handler.prints_jobs,
             "hints": {
                 "EMFILE": f"limit reached: at most {self.open_files} open files",
                 "EAGAIN": f"limit reached: at most {self.processes} processes and threads",

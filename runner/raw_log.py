@@ -44,6 +44,8 @@ class RawLog:
         self._limits = limits
         self.masker: Masker | None = None
         """Hides the secrets of the context. To be set before the first byte is read."""
+        self.makes_jobs = True
+        """Whether `J: ` lines are taken out. To be set before each batch."""
         self._keep_bytes = limits.log_bytes
         self._is_idle = False
         self._line_bytes = limits.new_job_bytes + len(_MARKS[-1])
@@ -78,7 +80,7 @@ class RawLog:
             done = bytes(self._open[:cut])
             del self._open[:cut]
             self._settle(done)
-        marked = self._open.startswith(_MARKS) and not self._inside
+        marked = self.makes_jobs and self._open.startswith(_MARKS) and not self._inside
         if len(self._open) > (self._line_bytes if marked else self._keep_bytes):
             if marked:
                 self._found.refuse(f"printed a new job line of more than {self._limits.new_job_bytes} bytes")
@@ -139,7 +141,7 @@ class RawLog:
         is_long = len(text) > self._most_bytes
         if not is_long:
             text = self.hide(text)
-        if b"J: " in text:
+        if self.makes_jobs and b"J: " in text:
             text = b"\n".join(self._without_marks(text))  # what they hold is searched when the job is reported
         self._inside = False
         self._kept += self._end_of(text) if is_long else text

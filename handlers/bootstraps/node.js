@@ -198,7 +198,7 @@ const clock = new Int32Array(new SharedArrayBuffer(4)); // nobody wakes it: to w
 // --- the log of the running job ---------------------------------------------------------------------------------------
 
 const log = {
-  keep: 16384, lineMax: 1 << 20, pieces: [], size: 0, kept: '', dropped: 0, open: '', inside: false, lines: [], overlong: false,
+  keep: 16384, lineMax: 1 << 20, makesJobs: true, pieces: [], size: 0, kept: '', dropped: 0, open: '', inside: false, lines: [], overlong: false,
 
   add(text) {
     this.pieces.push(text);
@@ -212,7 +212,7 @@ const log = {
     this.settle(false);
     let ready = this.kept;
     this.kept = '';
-    if (this.inside || !['J: ', '#J: '].some((mark) => this.open.startsWith(mark) || mark.startsWith(this.open))) {
+    if (this.inside || !this.makesJobs || !['J: ', '#J: '].some((mark) => this.open.startsWith(mark) || mark.startsWith(this.open))) {
       ready += this.open;
       this.open = '';
       this.inside = true;
@@ -238,10 +238,10 @@ const log = {
     this.open = text.slice(cut);
     if (cut) {
       const done = text.slice(0, cut);
-      this.kept += done.includes('J: ') ? this.takeMarks(done) : done;
+      this.kept += this.makesJobs && done.includes('J: ') ? this.takeMarks(done) : done;
       this.inside = false;
     }
-    const marked = MARK.test(this.open) && !this.inside;
+    const marked = this.makesJobs && MARK.test(this.open) && !this.inside;
     if (this.open.length > (marked ? this.lineMax : this.keep)) {
       this.overlong = this.overlong || marked;
       this.kept += this.open;
@@ -779,6 +779,7 @@ async function runBatch(slot, body) {
   const family = count === 1 ? body.toString('utf8', at + body.readUInt32LE(8)) : ''; // a single job is told of its children
   slot.children = family ? JSON.parse(family) : [];
   slot.origins = takeOrigins(ids);
+  log.makesJobs = slot.limits.printed_jobs;
   dropClosedConnections();
   if (slot.beforeEach) {
     if (!(await runHook(slot.beforeEach, FAILED, number))) return void log.take();
@@ -839,6 +840,7 @@ async function serve() {
     const spec = JSON.parse(body.toString('utf8', 4, 4 + body.readUInt32LE(0)));
     log.keep = spec.limits.log_bytes;
     log.lineMax = spec.limits.new_job_bytes;
+    log.makesJobs = spec.limits.printed_jobs;
     try {
       if (kind === CHECK) await check(spec);
       else slots.set(slot, await load(spec));

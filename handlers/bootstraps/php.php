@@ -161,6 +161,7 @@ final class Functory
     private bool $overlong = false; // it had a line for a new job that was too long
     private bool $isCapturing = false;
     private int $lineMax = 1 << 20;
+    private bool $makesJobs = true; // whether printed lines do
     private int $started = 0; // when the job that is running began, 0 between jobs
     private ?Closure $broken = null; // reports the job that is running, or the text that is compiled, when a fatal error ends it
     private static string $entry = ''; // the path of a folder's entry
@@ -281,7 +282,7 @@ final class Functory
     {
         $end = (int) strrpos("\n" . $this->log, "\n");
         [$done, $open] = [substr($this->log, 0, $end), substr($this->log, $end)];
-        if (str_contains($done, 'J: ')) {
+        if ($this->makesJobs && str_contains($done, 'J: ')) {
             $first = $this->inside ? strpos($done, "\n") + 1 : 0;
             $done = substr($done, 0, $first) . preg_replace_callback(self::MARKED, function (array $found): string {
                 $this->marked .= $found[0];
@@ -296,7 +297,7 @@ final class Functory
     private function passOn(): void
     {
         [$ready, $open] = $this->divide();
-        $may = str_starts_with('J: ', substr($open, 0, 3)) || str_starts_with('#J: ', substr($open, 0, 4));
+        $may = $this->makesJobs && (str_starts_with('J: ', substr($open, 0, 3)) || str_starts_with('#J: ', substr($open, 0, 4)));
         if ($open !== '' && ($this->inside || !$may)) {
             [$ready, $open, $this->inside] = [$ready . $open, '', true];
         }
@@ -308,7 +309,7 @@ final class Functory
     private function shorten(): void
     {
         [$text, $open] = $this->divide();
-        $isMarked = !$this->inside && preg_match('/^#?J: /', $open);
+        $isMarked = $this->makesJobs && !$this->inside && preg_match('/^#?J: /', $open);
         if (!$isMarked || strlen($open) > $this->lineMax + 4) {
             $this->overlong = $this->overlong || $isMarked;
             [$text, $open] = [$text . $open, ''];
@@ -534,6 +535,7 @@ final class Functory
     private function load(array $spec, int $slot): array
     {
         $this->lineMax = $spec['limits']['new_job_bytes'];
+        $this->makesJobs = $spec['limits']['printed_jobs'];
         ini_set('memory_limit', "{$spec['limits']['memory_mb']}M"); // as the context has: php has a limit of its own
         $made = $this->check($spec, $slot);
         if ($made['before'] !== null) {
@@ -562,6 +564,7 @@ final class Functory
     {
         ['number' => $number, 'count' => $count] = unpack('Vnumber/Vcount', $body);
         $this->number = $number;
+        $this->makesJobs = $slot['limits']['printed_jobs'];
         $tell = $this->tell(...);
         $sizes = array_values(unpack("V$count", $body, 8));
         $attempts = array_values(unpack("V$count", $body, 8 + 4 * $count));
@@ -671,7 +674,7 @@ final class Functory
 
     private function takeMarks(string $text, bool $inside, FunctoryContext $ctx): string
     {
-        if (!str_contains($text, 'J: ')) {
+        if (!$this->makesJobs || !str_contains($text, 'J: ')) {
             return $text;
         }
         $rest = [];

@@ -254,6 +254,10 @@ MARKED = {"J": "a new job line", "S": "a result", "C": "a line to carry on", "P"
 MARK_CHARS = len("#S: 200 ")  # that are at most before what a marked line says
 
 
+JOB_MARKS = ("J: ", "#J: ")
+STATUS_MARKS = ("S: ", "#S: ", "C: ", "#C: ", "P: ", "#P: ")
+
+
 class Log(io.TextIOBase):
     """stdout and stderr of the running job: its end, with `J: ` lines taken out as new jobs.
 
@@ -274,7 +278,7 @@ class Log(io.TextIOBase):
         self.statuses = False
         self.on_progress: Callable[[object], None] = ignore
         self.started = 0  # when the job that is running began, 0 between jobs
-        self.marks: tuple[str, ...] = ("J: ", "#J: ")
+        self.marks: tuple[str, ...] = JOB_MARKS
         self.forked = False
         self.reset()
         self._bytes = LogBytes(self)
@@ -298,8 +302,12 @@ class Log(io.TextIOBase):
         self.reset()
 
     def take_statuses(self) -> None:
-        self.marks = ("J: ", "#J: ", "S: ", "#S: ", "C: ", "#C: ", "P: ", "#P: ")
+        self.marks = JOB_MARKS + STATUS_MARKS
         self.statuses = True
+
+    def take_jobs(self, limits: dict[str, Any]) -> None:
+        """Whether printed lines make jobs, as the handler has it that is loaded or runs now."""
+        self.marks = (JOB_MARKS if limits["printed_jobs"] else ()) + (STATUS_MARKS if self.statuses else ())
 
     @property
     def buffer(self) -> LogBytes:
@@ -1014,6 +1022,7 @@ def serve(engine: Any, channel: Channel, log: Log) -> None:
         limits = spec["limits"]
         log.keep, log.line_max, log.lines_max = limits["log_bytes"], limits["new_job_bytes"], limits["new_jobs"]
         log.result_max = limits["result_bytes"]
+        log.take_jobs(limits)
         answer = b""
         try:
             if kind == CHECK:
@@ -1045,6 +1054,7 @@ def run_batch(channel: Channel, log: Log, slot: Slot, body: bytes) -> None:
     slot.origins = take_origins(ids) if b" " in body[at + 4 : ids_end] else {}
     family = body[ids_end + sizes[0] :] if count == 1 else b""  # of a single job: what it is told of its children
     slot.children = json.loads(family) if family else []
+    log.take_jobs(slot.limits)
     if slot.before_each is not None:
         if not run_hook(channel, log, slot.before_each, FAILED, number):
             return
@@ -1159,7 +1169,7 @@ def rehearse(engine: Any, spec: dict[str, Any], attachment: bytes = b"") -> None
     """
     engine.log = log = Log()
     limits = {"timeout_s": 1, "memory_mb": 64, "log_bytes": 1, "result_bytes": 1, "new_jobs": 1, "new_job_bytes": 1,
-              "new_jobs_bytes": 1, "hints": {}}  # fmt: skip
+              "new_jobs_bytes": 1, "printed_jobs": True, "hints": {}}  # fmt: skip
     load = json.dumps({"type": "", "before": "", "beforeEach": "", "afterEach": "", "limits": limits, **spec}).encode()
     load = len(load).to_bytes(4, "little") + load + attachment
     batch = struct.pack("<5I", 1, 1, 1, 1, 1) + b"-x"
