@@ -138,7 +138,7 @@ async def _wait(
             try:
                 job = await _look(service, tenant, job_id, max_bytes)
             except NotReadyYet:
-                if is_time_up():
+                if is_time_up() or (heard.done() and not heard.result()):
                     raise
                 await asyncio.sleep(_NOT_READY_PAUSE_S)
                 continue
@@ -204,7 +204,7 @@ async def list_states(
 
 
 async def list_schedules(service: Service, tenant: str, *, cursor: str | None, limit: int) -> JobPage:
-    """The jobs that repeat and are not over, in order of type and id. Raises InvalidInput."""
+    """The jobs that repeat and are not over, in order of type and id."""
     return await service.store.list_repeating(tenant, now_ms=service.now_ms(), cursor=cursor, limit=limit)
 
 

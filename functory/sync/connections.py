@@ -11,7 +11,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Mapping
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPSConnection, IncompleteRead
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -66,12 +66,21 @@ class Connections:
         weakref.finalize(self, _close_all, self._kept)
 
     def ask(
-        self, method: str, target: str, content: bytes | None, content_type: str, *, within_s: float, is_fresh: bool
+        self,
+        method: str,
+        target: str,
+        content: bytes | None,
+        content_type: str,
+        *,
+        connect_s: float,
+        within_s: float,
+        is_fresh: bool,
     ) -> Reply:
-        """One request. is_fresh: not over a connection that was used before. Raises NoReply, InvalidInput, and
+        """One request. connect_s: for a connection, if a new one is needed; within_s: for each part of the answer.
+        is_fresh: not over a connection that was used before. Raises NoReply, InvalidInput, and
         ServerUnreachable for a server that is not to be trusted."""
         kept = None if is_fresh else self._take()
-        connection = kept or self._connect(within_s)
+        connection = kept or self._connect(connect_s)
         headers = self._headers | ({"Content-Type": content_type} if content_type else {})
         try:
             reply, is_whole = _exchange(connection, method, self._path + target, content, headers, within_s)
@@ -139,7 +148,11 @@ def _exchange(
     except (BrokenPipeError, ConnectionResetError):
         is_whole = False  # a body that is too large is refused before all of it is sent: there may be an answer
     response = connection.getresponse()
-    return Reply(response.status, response.read(), response.getheader("Retry-After")), is_whole
+    is_measured = response.length is not None or response.chunked
+    body = response.read()
+    if not body and not is_measured:  # its head was cut, for which http.client has no error
+        raise IncompleteRead(body)
+    return Reply(response.status, body, response.getheader("Retry-After")), is_whole
 
 
 def _close_all(kept: deque[_Kept]) -> None:

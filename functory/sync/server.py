@@ -27,7 +27,7 @@ _LONGEST_PAUSE_S: Final = 2.0
 _MOST_DOUBLED: Final = 16
 _LOOK_S: Final = 30.0
 """How long the server is asked to wait for the end of a job in one request: proxies give up after a minute."""
-_ANSWER_S: Final = 15.0
+_ANSWER_S: Final = 5.0
 """For the answer when that is over."""
 _OK: Final = range(200, 300)
 _TOO_MANY: Final = 429
@@ -97,6 +97,7 @@ class Server:
             f"{target}?{parameters}" if parameters else target,
             content,
             "application/json" if call.body is not None else "",
+            connect_s=left_s,
             within_s=within_s,
             is_fresh=is_fresh,
         )

@@ -56,8 +56,9 @@ class Listener:
     async def start(self) -> None:
         """Start listening. Raises OSError when the address is not available."""
         settings = self._settings
+        # aiohttp waits for so long twice: for requests to end, and once more after it has asked them to
         self._runner = runner = web.AppRunner(
-            self._app, access_log=None, handle_signals=False, shutdown_timeout=settings.shutdown_s
+            self._app, access_log=None, handle_signals=False, shutdown_timeout=settings.shutdown_s / 2
         )
         await runner.setup()
         loop = asyncio.get_running_loop()

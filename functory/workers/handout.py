@@ -160,6 +160,11 @@ class Handout:
         for line in self._lines.values():
             line.close()
 
+    async def settle(self) -> None:
+        """Wait until nobody is served any more. For after `stop`."""
+        for line in list(self._lines.values()):
+            await line.settle()
+
     # The look
 
     @property

@@ -166,6 +166,11 @@ class TakerLine:
         self._answer_all()
         self._news.set()
 
+    async def settle(self) -> None:
+        """Wait until a claim that is under way is over, and given back if nobody is there for it."""
+        if self._serving is not None:
+            await asyncio.wait([self._serving])
+
     def _answer_all(self) -> None:
         for _, _, taker in self._deadlines:
             taker.answer([])

@@ -261,5 +261,6 @@ class WorkerQueue:
             self._tell(others)
 
     async def empty(self) -> None:
-        """Wait until everything that was reported is recorded."""
+        """Wait until everything that was reported is recorded, and what was claimed for nobody is given back."""
+        await self._handout.settle()
         await self._outbox.empty()

@@ -75,7 +75,7 @@ async def test_a_report_and_its_take_come_to_the_embedded_store_in_one_turn(
         came.append((name, turns))
         return await call(*given, **named)
 
-    async with open_shop(tmp_path) as shop:
+    async with open_shop(tmp_path, poll="10s") as shop:
         await shop.serve("resize")
         await shop.post("1", "2", "3")
         (job,) = await shop.take()

@@ -27,14 +27,15 @@ class Seen(NamedTuple):
 
 
 class Say(NamedTuple):
-    """An answer. cut_after: only so many bytes of the body are sent. hangs_up: the connection is closed after it, and
-    nothing says so."""
+    """An answer. cut_after: only so many bytes of the body are sent; without has_head, only the first two lines.
+    hangs_up: the connection is closed after it, and nothing says so."""
 
     status: int = 200
     body: bytes = b"{}"
     headers: dict[str, str] = {}  # noqa: RUF012 (nobody changes it)
     cut_after: int | None = None
     hangs_up: bool = False
+    has_head: bool = True
 
 
 Step = Callable[[Seen], Say | None]
@@ -123,6 +124,10 @@ def _handler_of(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             said = server.answer(Seen(self.number, self.command, self.path, dict(self.headers), body))
             self.close_connection = server.is_deaf or said is None or said.hangs_up or said.cut_after is not None
             if said is None:
+                return
+            if not said.has_head:
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n")
+                self.close_connection = True
                 return
             self.send_response(said.status)
             for name, value in ({"Content-Length": str(len(said.body))} | said.headers).items():

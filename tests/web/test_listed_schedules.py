@@ -1,4 +1,4 @@
-"""Jobs that repeat, listed: over HTTP, by the command line, and on a page that runs and ends them."""
+"""Jobs that repeat, listed: over HTTP, by the command line, and on a page."""
 
 from html import unescape
 from urllib.parse import quote
@@ -79,18 +79,18 @@ async def shown(answer: Shown) -> str:
     return unescape(answer.text)
 
 
-async def test_the_page_runs_a_round_now_and_ends_a_schedule(site: Site) -> None:
+async def test_the_page_shows_them_as_text_and_leads_to_their_jobs(site: Site) -> None:
     job_id = await add(site, "feed", "<i>news</i>")
     await run_a_round(site, "feed", Code.FAILED)
     async with visitor(site, "acme") as acme:
         page = await acme.get(PAGE)
         assert "<i>" not in page.text
         assert "<b>no</b>" not in page.text
+        assert f'<a href="/ui/t/acme/job/{job_id}">' in page.text
         assert "in 1 h" in await shown(page)
         assert "<i>news</i>" in await shown(page)
-        assert (await acme.post(f"{PAGE}/{job_id}/run")).location.startswith(PAGE)
-        assert '<span class="st st-waiting">' in (await acme.get(PAGE)).text
-        assert (await acme.post(f"{PAGE}/{job_id}/cancel")).location.startswith(PAGE)
+        assert "Run now" in (await acme.get(f"/ui/t/acme/job/{job_id}")).text
+        await acme.post(f"/ui/t/acme/job/{job_id}/cancel")
         assert "Nothing repeats." in await shown(await acme.get(PAGE))
 
 
@@ -103,7 +103,9 @@ async def test_the_page_goes_on_after_fifty_of_them(site: Site) -> None:
         assert "t50" not in first
         further = first.split('rel="next" href="')[1].split('"')[0]
         assert "t50" in await shown(await acme.get(further))
-        assert (await acme.get(f"{PAGE}?cursor=x")).status == 422
+        refused = await acme.get(f"{PAGE}?cursor=x")
+        assert refused.status == 422
+        assert "<h1>Schedules</h1>" in refused.text
 
 
 async def test_a_schedule_is_made_with_the_form_of_a_job_and_changed_by_its_name(site: Site) -> None:

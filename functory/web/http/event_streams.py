@@ -1,8 +1,8 @@
 """Streams of server-sent events to programs, each as fast as its client reads.
 
 Ensures: the next event is made when the one before has left, so a slow client costs the buffer of its connection. A
-client whose key is revoked is disconnected. When the daemon stops, every stream ends at once. What goes wrong when the
-answer has begun is an event in it:
+client whose key is revoked is disconnected. When the daemon stops listening, every stream ends. What goes wrong when
+the answer has begun is an event in it:
 
     event: error      data: {"status": 422, "error": {...}, "retry_after_s": 1}
 """

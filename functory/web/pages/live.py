@@ -3,8 +3,8 @@
 Ensures: the work is per view of an address, not per reader: readers share what is rendered only if it is the same for
 them. Nothing is rendered for a view that nobody looks at. A reader gets only what was read after it came: the page that
 it has may be newer than what the others were last sent. A reader whose session ends is disconnected at the next turn.
-When what a page shows is deleted, its readers are told (`gone`), and the stream ends. When the daemon stops, every
-stream ends at once.
+When what a page shows is deleted, its readers are told (`gone`), and the stream ends. When the daemon stops
+listening, every stream ends at once.
 """
 
 import asyncio

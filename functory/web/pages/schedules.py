@@ -1,13 +1,14 @@
-"""The jobs of a tenant that repeat: when each runs next, and how its last round ended."""
+"""The jobs of a tenant that repeat: when each runs next, and how its last round ended. The page of each runs and ends
+it."""
 
 from typing import Final, NamedTuple
 
-from functory.errors import InvalidInput
-from functory.operations import job_changes, jobs
+from functory.operations import jobs
 from functory.web.pages import inert_text
 from functory.web.pages.call import PageCall
-from functory.web.pages.declaration import Go, Page, Pages
+from functory.web.pages.declaration import Page, Pages
 from store.base import JobPage, JobRecord
+from store.errors import InvalidValue
 from vocabulary.names import type_of
 
 pages = Pages()
@@ -33,7 +34,7 @@ async def list_schedules(call: PageCall) -> Page:
     cursor = call.query("cursor") or None
     try:
         page = await jobs.list_schedules(call.service, call.tenant, cursor=cursor, limit=_PAGE_SCHEDULES)
-    except InvalidInput as error:
+    except InvalidValue as error:
         call.refusal, page = str(error), JobPage((), None)
     values = {
         "lines": [_line_of(record) for record in page.records],
@@ -42,18 +43,6 @@ async def list_schedules(call: PageCall) -> Page:
         "now_ms": call.now_ms,
     }
     return Page("schedules.html", values, 422 if call.refusal else 200)
-
-
-@pages.post("/ui/t/{tenant}/schedules/{id}/run", scope="manage")
-async def run_now(call: PageCall) -> Go:
-    await job_changes.retry_job(call.service, call.who, call.params["id"])
-    return Go(f"{call.home}/schedules", "retried")
-
-
-@pages.post("/ui/t/{tenant}/schedules/{id}/cancel", scope="manage")
-async def cancel(call: PageCall) -> Go:
-    await jobs.cancel_job(call.service, call.tenant, call.params["id"])
-    return Go(f"{call.home}/schedules", "cancelled")
 
 
 def _line_of(record: JobRecord) -> ScheduleLine:

@@ -111,14 +111,15 @@ class MongoListing(Core):
     @repeatable
     async def list_repeating(self, tenant: str, *, now_ms: int, cursor: str | None = None, limit: int = 100) -> JobPage:
         jobtype, job_id = place_of(cursor, tenant)
-        which: Document = {
-            "type": schema.types_of(tenant) | {"$gte": jobtype},
-            "repeat": {"$exists": True},
-            "s": {"$in": list(schema.LIVE_STATES)},
-            "$or": [{"type": {"$gt": jobtype}}, {"type": jobtype, "_id": {"$gt": job_id}}],
-        }
-        found = self.collections.jobs.find(which, WITHOUT_BYTES, hint=schema.REPEATING)
-        rows = await found.sort([("type", 1), ("_id", 1)]).limit(limit + 1).to_list(limit + 1)
+        later = schema.types_of(tenant) | {"$gt": jobtype}
+        parts: list[Document] = [{"type": jobtype, "_id": {"$gt": job_id}}, {"type": later}]
+        rows: list[Document] = []
+        for part in parts if cursor is not None else parts[1:]:
+            which = part | {"repeat": {"$exists": True}, "s": schema.LIVE_RANGE}
+            found = self.collections.jobs.find(which, WITHOUT_BYTES, hint=schema.REPEATING)
+            count = limit + 1 - len(rows)
+            if count:
+                rows += await found.sort([("type", 1), ("_id", 1)]).limit(count).to_list(count)
         more = RepeatingPlace(rows[limit - 1]["type"], rows[limit - 1]["_id"]).cursor if len(rows) > limit else None
         return JobPage(await _records(self, rows[:limit], now_ms), more)
 

@@ -34,6 +34,7 @@ from then on. Raise it when a program of the version before would break a promis
 1   jobs, handlers, tenants, keys, rates, daemons
 2   consumers, numbers, secrets, files of handlers, keys of jobs, rates by pattern
 3   keys that wait for a token of a rate domain
+4   a list of jobs that repeat
 """
 
 SERIES: Final = ("audit", "sysids", "writers")
@@ -58,6 +59,8 @@ ARCHIVED: Final = {
 CODE_OF: Final = {state: code for code, state in ARCHIVED.items()}
 ARCHIVED_STATES: Final = tuple(ARCHIVED.values())
 LIVE_STATES: Final = (QUEUED, RUNNING, PAUSED, HELD)
+LIVE_RANGE: Final = {"$gte": HELD, "$lte": RUNNING}
+"""The live states and no others. An index can have one bound of them, and no list."""
 VISIBLE_STATES: Final = (*LIVE_STATES, *ARCHIVED_STATES)
 ALL_STATES: Final = (*VISIBLE_STATES, HIDDEN, PURGED)
 
@@ -119,11 +122,11 @@ JOB_INDEXES: Final = (
     ),
     # by number, of the few jobs that have one
     IndexModel([("no", ASCENDING)], name="number", partialFilterExpression={"no": {"$exists": True}}),
-    # jobs that repeat; most are not in it
+    # jobs that repeat and are not over; most are not in it
     IndexModel(
         [("type", ASCENDING), ("_id", ASCENDING)],
         name=REPEATING,
-        partialFilterExpression={"repeat": {"$exists": True}},
+        partialFilterExpression={"repeat": {"$exists": True}, "s": {"$gte": HELD}},
     ),
     # steps for relatives that a crash may have interrupted
     IndexModel([("todo", ASCENDING)], name=TODO, partialFilterExpression={"todo": {"$exists": True}}),

@@ -66,6 +66,10 @@ def hang_up(seen: Seen) -> Say:
     return a_job(seen)._replace(hangs_up=True)
 
 
+def head_cut(seen: Seen) -> Say:
+    return a_job(seen)._replace(has_head=False)
+
+
 def half(seen: Seen) -> Say:
     return a_job(seen)._replace(cut_after=20)
 
@@ -97,7 +101,9 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again(time: FakeTime) -
         assert [seen.connection for seen in server.seen] == [1, 1, 2]
 
 
-@pytest.mark.parametrize("broken", [cut, half, refused(503), say(502, b"<html>"), say(500, b"<html>"), refused(429)])
+@pytest.mark.parametrize(
+    "broken", [cut, head_cut, half, refused(503), say(502, b"<html>"), say(500, b"<html>"), refused(429)]
+)
 def test_what_was_not_answered_is_sent_again_as_it_was(time: FakeTime, broken: Step) -> None:
     with fake_server(broken, broken, ADDED) as server, jobs_of(server) as jobs:
         assert jobs.add("mail", {"to": "bob"}, delay_s=5) == "j1"

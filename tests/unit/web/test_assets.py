@@ -1,6 +1,8 @@
 """Pages are rendered in pieces: the text is the same, and others have the event loop in between."""
 
 import asyncio
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -35,3 +37,13 @@ async def test_a_long_page_gives_others_their_turn(loaded: Assets, monkeypatch: 
     assert text == loaded.render_small("live/jobs.html", values)
     assert text.count("id-49") == 3
     assert turns > len(lines), "the table is not one piece"
+
+
+def test_parts_that_many_readers_share_have_nothing_of_a_session() -> None:
+    """They are made once for all who may see the same; a form of one would be refused to the others."""
+    shared = list((Path(assets.__file__).parent / "templates" / "live").glob("*.html"))
+    assert len(shared) > 5
+    for part in shared:
+        text = part.read_text()
+        assert "token" not in text, part.name
+        assert not re.search(r'method="post"', text), part.name
