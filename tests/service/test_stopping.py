@@ -16,7 +16,7 @@ async def test_what_is_claimed_while_the_daemon_stops_is_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its worker has its answer by then: nothing."""
-    claiming, may_claim = asyncio.Event(), asyncio.Event()
+    claiming, may_claim, has_claimed = asyncio.Event(), asyncio.Event(), asyncio.Event()
     async with open_shop(tmp_path, poll="10s") as shop:
         await shop.serve("resize")
         (job_id,) = await shop.post("1")
@@ -25,7 +25,9 @@ async def test_what_is_claimed_while_the_daemon_stops_is_given_back(
         async def slow_claim(*given: Any, **named: Any) -> Any:
             claiming.set()
             await may_claim.wait()
-            return await claim(*given, **named)
+            found = await claim(*given, **named)
+            has_claimed.set()
+            return found
 
         monkeypatch.setattr(shop.daemon.store, "claim_jobs", slow_claim)
         taking = asyncio.create_task(shop.take(wait_s=30))
@@ -36,6 +38,7 @@ async def test_what_is_claimed_while_the_daemon_stops_is_given_back(
         await asyncio.sleep(0)
         may_claim.set()
         await emptying
+        assert has_claimed.is_set()
         record = await shop.record(job_id)
         assert (record.state, record.job.attempts) == (JobState.WAITING, 0)
 
