@@ -13,8 +13,8 @@ from functory.bedrock.records import CANCELLED, FINISHED, RUNNING, is_running, s
 from functory.bedrock.refusals import Refusal, missing, no_job
 from functory.execution.outcomes import next_round_ms
 from functory.operations import job_changes, workers
+from functory.operations.job_settings import parse_time_ms
 from functory.operations.jobs import cancel_job as cancel
-from functory.web.api.submission import parse_time_ms
 from functory.wire.base import MAX_DELAY_S
 from functory.workers.values import INVALID, OWNER, Answer, Delivery, Report, Verdict
 from store.base import Code, JobRecord, JobState

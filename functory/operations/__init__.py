@@ -7,6 +7,7 @@ authentication found; no tenant's name is ever taken from a request's content.
     service.py         what operations work with; protocols.py what they ask of the daemon
     keyring.py         from the text of a key to who asks (principal.py); verified_keys.py its cache
     sessions.py        from a cookie to who asks
+    job_settings.py    what a caller says of a job, in the words of the queue
     submit.py          jobs in, ids out; create.py jobs of several types, all or none;
                        idempotency.py requests that are repeated under a key
     jobs.py            look at jobs, cancel; job_changes.py update, retry, delete; why.py why one is not running

@@ -12,16 +12,16 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from functory.config import load_config
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
 from functory.errors import ClientError, InvalidInput, NotEmpty
-from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations import workers as operations
 from functory.operations.handlers import find_handler, list_handlers, merge_handler
+from functory.operations.job_settings import to_options, unsaid
 from functory.operations.principal import Principal
 from functory.operations.submit import Submission, submit_jobs
 from functory.operations.tenants import create_tenant
@@ -31,6 +31,7 @@ from functory.queue.refusals import refusals
 from functory.statuses import code_of, retry_after_s_of, status_of
 from functory.tenant_limits import TenantLimits
 from functory.wire.add_options import AddOptions
+from functory.wire.jobs import JobSettings
 from functory.wire.scopes import TENANT_SCOPES
 from functory.workers.values import Delivery, Order, Report, Verdict
 from journal.errors import JournalLocked
@@ -85,14 +86,12 @@ class InProcessLink:
         return await operations.give_back(self._service, self._who, deliveries, goodbye=goodbye)
 
     async def add(self, job_type: str, payloads: Sequence[bytes], options: AddOptions) -> list[str]:
-        dt_ms = None if options.delay_s is None else self._service.now_ms() + round(options.delay_s * 1000)
-        priority = DEFAULT_PRIORITY if options.priority is None else options.priority
-        said = JobOptions(dt_ms, priority, options.domain or "", key=options.key or "")
-        unsaid = {"repeat"} if options.priority is not None else {"repeat", "priority"}
-        plain = PLAIN if said == PLAIN else said
         names = (options.unique or "", options.parent or "")
-        jobs = [Submission(payload, plain, *names, frozenset(unsaid)) for payload in payloads]
         with refusals(_answer_to):
+            fields: dict[str, Any] = options.said()
+            settings = JobSettings(**fields)
+            said, keeps = to_options(settings, self._service.now_ms()), unsaid(settings)
+            jobs = [Submission(payload, said, *names, keeps) for payload in payloads]
             return await submit_jobs(self._service, self._who, job_type, jobs)
 
     async def register(self, job_type: str, fields: Mapping[str, object]) -> None:

@@ -148,14 +148,16 @@ class Queue:
         unique: str | None = None,
         parent: str | None = None,
         key: str | None = None,
+        repeat: str | None = None,
     ) -> list[str]:
         """A job for each payload: text, bytes, or anything that JSON can say. They are durable when it returns.
+        With `repeat` and `unique` it is a schedule: adding it again changes it.
         Raises InvalidInput, NotFound for an unknown parent, Conflict while the job with the unique name is running,
         OverLimit for a payload that is too large."""
         check_type(job_type)
         if not payloads:
             raise InvalidInput("give a payload for each job: there is none")
-        options = AddOptions(delay_s, priority, domain, unique, parent, key)
+        options = AddOptions(delay_s, priority, domain, unique, parent, key, repeat)
         check_options(options)
         return await self._link.add(job_type, [encode(payload) for payload in payloads], options)
 

@@ -34,6 +34,7 @@ class Options(TypedDict, total=False):
     unique: str | None
     parent: str | None
     key: str | None
+    repeat: str | None
 
 
 class _Added(Answer):

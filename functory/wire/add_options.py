@@ -8,7 +8,7 @@ from functory.errors import InvalidInput
 from functory.wire.base import MAX_DELAY_S, check_text
 from vocabulary.names import TYPE_RULE, is_type
 
-_TEXTS: Final = ("domain", "unique", "parent", "key")
+_TEXTS: Final = ("domain", "unique", "parent", "key", "repeat")
 
 
 class AddOptions(NamedTuple):
@@ -20,6 +20,7 @@ class AddOptions(NamedTuple):
     unique: str | None = None
     parent: str | None = None
     key: str | None = None
+    repeat: str | None = None
 
     def said(self) -> dict[str, object]:
         """Those that are given, by their names."""

@@ -19,6 +19,7 @@ from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.operations import create
 from functory.operations.create import TypedSubmission
 from functory.operations.idempotency import Fingerprint
+from functory.operations.job_settings import to_options, unsaid
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.submit import (
@@ -41,9 +42,7 @@ from functory.web.api.submission import (
     split_lines,
     tell_which,
     telling_which,
-    to_options,
     to_submission,
-    unsaid,
     with_turn,
 )
 from functory.web.api.waiting import ended_jobs, size_of

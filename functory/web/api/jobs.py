@@ -6,10 +6,11 @@ from functory.errors import InvalidInput
 from functory.operations import bulk, job_changes
 from functory.operations import jobs as operations
 from functory.operations.job_log import get_progress
+from functory.operations.job_settings import due_ms
 from functory.operations.replay import replay
 from functory.operations.why import why
 from functory.web.api.large_job import job_answer
-from functory.web.api.submission import due_ms, new_payload
+from functory.web.api.submission import new_payload
 from functory.web.http.endpoint import Call
 from functory.web.http.outflow import LARGE_BYTES, LargeAnswer
 from functory.web.http.routes import Routes

@@ -6,8 +6,8 @@ from msgspec import UNSET
 
 from functory.errors import InvalidInput
 from functory.operations import handlers
+from functory.operations.job_settings import to_options, unsaid
 from functory.operations.submit import Submission, submit_jobs
-from functory.web.api.submission import to_options, unsaid
 from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Go, Page, Pages
 from functory.wire.jobs import JobSettings, Priority

@@ -30,7 +30,7 @@ bedrock_taking = in_file("functory/bedrock/taking.py", "tests/bedrock/test_waiti
 recent = in_file("functory/operations/recent_consumers.py", "tests/web/test_consumers.py")
 
 
-submission = in_file("functory/web/api/submission.py", "tests/web/test_add.py")
+settings = in_file("functory/operations/job_settings.py", "tests/web/test_add.py")
 
 
 def unescaped(name: str, file: str, old: str) -> Mutant:
@@ -38,7 +38,7 @@ def unescaped(name: str, file: str, old: str) -> Mutant:
 
 
 MUTANTS: list[Mutant] = [
-    submission("options may be nested as deeply as can be read", "    if is_too_deep(options):", "    if False:"),
+    settings("options may be nested as deeply as can be read", "    if is_too_deep(options):", "    if False:"),
     paths(
         "a word that a path begins with hides the paths of tenants",
         "    if fixed is not None and (end := _find(fixed, method, parts, at + 1, values)) is not None:\n        return end\n",
