@@ -16,7 +16,7 @@ authentication found; no tenant's name is ever taken from a request's content.
     bulk.py            cancel and delete many jobs by a filter; type_patterns.py types by pattern
     workers.py         programs elsewhere that take jobs, renew them, report them and give them back;
                        worker_families.py the children of what they take; unasked.py types for which none asks
-    replay.py          ended jobs again; replay_runs.py such runs that can be watched
+    replay.py          ended jobs again; replay_runs.py such runs that can be watched; ages.py how long ago jobs ended
     handlers.py        register, list, roll back, delete, invoke; folders.py those that are folders;
                        packages.py, hosts.py what they need
     consumers.py       consumers: create, look at, start, stop, check, delete;

@@ -7,22 +7,22 @@ from typing import Final, NamedTuple
 import msgspec
 
 from functory.errors import Missing
+from functory.operations.ages import span_of
 from functory.operations.principal import Principal
 from functory.operations.replay import ReplayReport, replay
 from functory.operations.service import Service
 from store.base import Code, JobFilter, JobRecord, JobState
-from store.values.scoreboard import DAY_MS, HOUR_MS
-from vocabulary.names import jobtype_of
+from store.values.scoreboard import DAY_MS
 from vocabulary.states import FAILED_CODES
 
-AGES: Final = {"1h": HOUR_MS, "1d": DAY_MS, "7d": 7 * DAY_MS, "any": 0}
 _RUN_KEPT_MS: Final = 7 * DAY_MS
 EXAMPLES: Final = 10
 """Jobs that are shown of many."""
 
 
 class ReplayChoice(msgspec.Struct, frozen=True):
-    """Which ended jobs to queue again, and how fast. type may be empty: all types. age is a key of AGES."""
+    """Which ended jobs to queue again, and how fast. type may be a pattern, or empty: all types. age is a key of
+    AGES."""
 
     type: str
     codes: list[str]
@@ -30,10 +30,9 @@ class ReplayChoice(msgspec.Struct, frozen=True):
     limit: int
     rate_per_s: float | None
 
-    def where(self, tenant: str, now_ms: int) -> JobFilter:
-        since_ms = max(now_ms - AGES[self.age], 0) if AGES[self.age] else None
-        jobtype = jobtype_of(tenant, self.type) if self.type else None
-        return JobFilter(JobState.ARCHIVED, jobtype, frozenset(map(Code, self.codes)), since_ms)
+    def where(self, now_ms: int) -> JobFilter:
+        """But for the type."""
+        return JobFilter(JobState.ARCHIVED, None, frozenset(map(Code, self.codes)), *span_of(self.age, now_ms))
 
 
 class ReplayRun(msgspec.Struct, frozen=True):
@@ -97,8 +96,15 @@ async def _find(service: Service, tenant: str, name: str) -> ReplayRun:
 
 
 async def _replay(service: Service, who: Principal, choice: ReplayChoice, *, dry_run: bool) -> ReplayReport:
-    where = choice.where(who.tenant, service.now_ms())
-    return await replay(service, who, where, limit=choice.limit, rate_per_s=choice.rate_per_s, dry_run=dry_run)
+    return await replay(
+        service,
+        who,
+        choice.where(service.now_ms()),
+        limit=choice.limit,
+        rate_per_s=choice.rate_per_s,
+        dry_run=dry_run,
+        pattern=choice.type or None,
+    )
 
 
 def _key(name: str) -> str:

@@ -39,10 +39,19 @@ async def jobtypes_named(service: Service, tenant: str, text: str | None) -> tup
     """What a reader named: one type, those that a pattern matches, or None for all. Raises InvalidInput."""
     if text is None:
         return None
-    if _SPECIAL.isdisjoint(text):
-        if not is_type(text):
-            raise InvalidInput(
-                f"{text[:80]!r} is not a type: {TYPE_RULE}; or a pattern with * ? [a-c]", detail={"field": "type"}
-            )
-        return (jobtype_of(tenant, text),)
-    return tuple(await types_matching(service, tenant, text))
+    if is_pattern(check_named(text)):
+        return tuple(await types_matching(service, tenant, text))
+    return (jobtype_of(tenant, text),)
+
+
+def is_pattern(text: str) -> bool:
+    return not _SPECIAL.isdisjoint(text)
+
+
+def check_named(text: str) -> str:
+    """The text, if it is a type or a pattern. Raises InvalidInput."""
+    if not is_pattern(text) and not is_type(text):
+        raise InvalidInput(
+            f"{text[:80]!r} is not a type: {TYPE_RULE}; or a pattern with * ? [a-c]", detail={"field": "type"}
+        )
+    return text

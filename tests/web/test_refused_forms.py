@@ -22,6 +22,8 @@ def reason_of(page: Shown) -> str:
         ("acme", "/ui/t/acme/secrets", {"name": "FUNCTORY_X"}, 422, "'FUNCTORY_X' may not be set", "FUNCTORY_X"),
         ("acme", "/ui/t/acme/secrets", {"name": "1x"}, 422, "'1x' is not a name of letters", "1x"),
         ("acme", "/ui/t/acme/replay", {"failed": "yes", "limit": "20000"}, 422, "From 1 to 10,000 jobs", "20000"),
+        ("acme", "/ui/t/acme/delete", {"type": "a b", "ok": "yes"}, 422, "'a b' is not a type", "a b"),
+        ("acme", "/ui/t/acme/cancel", {"type": "a*", "look": "1"}, 422, "Choose at least one state", "a*"),
         ("acme", "/ui/t/acme/type/thumb/post", {"payload": "p-1", "delay_s": "soon"}, 422, "The delay must", "p-1"),
         (
             "operator",
@@ -74,6 +76,9 @@ async def test_limits_that_were_refused_are_as_typed_and_the_others_as_stored(si
         ("failures?type=a%2Fb", "'a/b' is not a type"),
         ("replay?type=a%2Fb&look=1&failed=yes", "'a/b' is not a type"),
         ("replay?look=1&type=a%2Fb", "Choose at least one outcome"),
+        ("cancel?look=1&type=a%2Fb&waiting=yes", "'a/b' is not a type"),
+        ("cancel?look=1&type=a%2Fb", "Choose at least one state"),
+        ("delete?look=1&type=a%2Fb&ok=yes&age=2d", "That time is not one of the choices"),
     ],
 )
 async def test_a_refused_filter_can_be_changed(site: Site, path: str, reason: str) -> None:

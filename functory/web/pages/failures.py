@@ -8,7 +8,6 @@ from functory.web.pages.board import Group
 from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Page, Pages
 from store.values.scoreboard import DAY_MS, HOUR_MS, FailureGroup
-from vocabulary.glob import PatternTooLong
 from vocabulary.names import is_type, type_of
 
 pages = Pages()
@@ -34,7 +33,7 @@ async def list_failures(call: PageCall) -> Page:
             since_ms=max(call.now_ms - WINDOWS[window], 0),
             limit=_MAX_GROUPS,
         )
-    except (InvalidInput, PatternTooLong) as error:
+    except InvalidInput as error:
         call.refusal = str(error)
     values = {
         "groups": [Group(type_of(it.jobtype), it) for it in groups],

@@ -1,14 +1,16 @@
 """Jobs of a tenant by state, type and outcome, page by page: a cursor, never a scan."""
 
 from typing import Final, NamedTuple
+from urllib.parse import urlencode
 
 from functory.errors import InvalidInput
 from functory.operations import jobs
+from functory.operations.ages import AGES, ANY_AGE, span_of
 from functory.web.pages import inert_text
 from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Page, Pages
 from store.base import Code, JobFilter, JobPage, JobRecord, JobState
-from vocabulary.glob import PatternTooLong
+from store.errors import InvalidValue
 from vocabulary.names import type_of
 
 pages = Pages()
@@ -26,6 +28,7 @@ STATES: Final = {
     "lapsed": "Lost by their daemon",
 }
 _UNFINISHED: Final = (JobState.RUNNING, JobState.LAPSED, JobState.WAITING, JobState.DEFERRED, JobState.PAUSED)
+ENDINGS: Final = ("ok", "failed", "abandoned", "cancelled")
 CODES: Final = {
     "": "Any outcome",
     "ok": "ok",
@@ -34,6 +37,13 @@ CODES: Final = {
     "abandoned": "abandoned",
     "cancelled": "cancelled",
 }
+
+
+class Deed(NamedTuple):
+    """What can be done with the jobs of a list: a link to the page that does it."""
+
+    words: str
+    link: str
 
 
 class JobLine(NamedTuple):
@@ -56,21 +66,16 @@ async def list_jobs(call: PageCall) -> Page:
     state = call.query("state", "archived")
     state = state if state in STATES else "archived"
     code = call.query("code") if call.query("code") in CODES and state == "archived" else ""  # others have none yet
+    age = call.query("age") if call.query("age") in AGES and state == "archived" else ANY_AGE
     type_name = call.query("type")
     states = _UNFINISHED if state == NOT_ENDED else (JobState(state),)
-    where = JobFilter(
-        states[0],
-        None,
-        codes_of(code) if code else None,
-        call.number("since_ms", 0, 0, 1 << 52) or None,
-        call.number("until_ms", 0, 0, 1 << 52) or None,
-    )
+    where = JobFilter(states[0], None, codes_of(code) if code else None, *span_of(age, call.now_ms))
     cursor = call.query("cursor") or None
     try:
         page = await jobs.list_states(
             call.service, call.tenant, states, where, named=type_name or None, cursor=cursor, limit=PAGE_JOBS
         )
-    except (InvalidInput, PatternTooLong) as error:
+    except (InvalidInput, InvalidValue) as error:
         call.refusal, page = str(error), JobPage((), None)
     values = {
         "lines": [line_of(record) for record in page.records],
@@ -80,10 +85,24 @@ async def list_jobs(call: PageCall) -> Page:
         "states": STATES,
         "code": code,
         "codes": CODES,
+        "age": age,
+        "ages": AGES,
         "type": type_name,
+        "deeds": _deeds(call, state, code, age) if call.may("manage") else [],
         "now_ms": call.now_ms,
     }
     return Page("jobs.html", values, 422 if call.refusal else 200)
+
+
+def _deeds(call: PageCall, state: str, code: str, age: str) -> list[Deed]:
+    """For the same filter. With a type, the page that does it begins with what it would do."""
+    chosen = {"type": call.query("type")} | ({"look": "1"} if call.query("type") else {})
+    if state != "archived":
+        names = [it.value for it in _UNFINISHED] if state == NOT_ENDED else [state]
+        return [Deed("Cancel…", f"{call.home}/cancel?{urlencode(chosen | dict.fromkeys(names, 'yes'))}")]
+    codes = dict.fromkeys(code.split(",") if code else ENDINGS, "yes")
+    query = urlencode(chosen | codes | {"age": age})
+    return [Deed("Run again…", f"{call.home}/replay?{query}"), Deed("Delete…", f"{call.home}/delete?{query}")]
 
 
 def codes_of(text: str) -> frozenset[Code]:

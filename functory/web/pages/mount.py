@@ -10,6 +10,7 @@ from functory.web.http.answers import problem
 from functory.web.http.endpoint import Web
 from functory.web.pages import (
     board,
+    bulk,
     consumers,
     editor,
     failures,
@@ -49,6 +50,7 @@ PAGES: Final = [
         job,
         editor,
         version,
+        bulk,
         replay,
         schedules,
         workers,

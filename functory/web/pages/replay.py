@@ -6,18 +6,17 @@ import msgspec
 
 from functory.errors import InvalidInput
 from functory.operations import jobs
-from functory.operations.replay_runs import AGES, EXAMPLES, ReplayChoice, begin_run, preview_run, watch_run
-from functory.web.http.endpoint import check_type_name
+from functory.operations.ages import AGES
+from functory.operations.replay_runs import EXAMPLES, ReplayChoice, begin_run, preview_run, watch_run
+from functory.operations.type_patterns import check_named
 from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Go, Page, Pages
-from functory.web.pages.job_list import line_of
-from store.base import FINAL_CODES, Code, JobState
+from functory.web.pages.job_list import ENDINGS, line_of
+from store.base import JobState
 
 pages = Pages()
 
 MAX_JOBS: Final = 10_000
-AGE_NAMES: Final = {"1h": "the last hour", "1d": "the last day", "7d": "the last week", "any": "any time"}
-CHOICES: Final = ("failed", "abandoned", "cancelled", "ok")
 
 
 @pages.get("/ui/t/{tenant}/replay", scope="read")
@@ -32,8 +31,8 @@ async def choose(call: PageCall) -> Page:
     values: dict[str, Any] = {
         "typed": _typed(given, choice),
         "choice": choice,
-        "choices": CHOICES,
-        "ages": AGE_NAMES,
+        "choices": ENDINGS,
+        "ages": AGES,
         "max_jobs": MAX_JOBS,
         "looked": choice is not None and "look" in given,
         "found": 0,
@@ -43,8 +42,8 @@ async def choose(call: PageCall) -> Page:
     }
     if choice is not None and values["looked"]:
         report = await preview_run(call.service, call.who, choice)
-        where = choice.where(call.tenant, call.now_ms)
-        page = await jobs.list_jobs(call.service, call.tenant, where, cursor=None, limit=EXAMPLES)
+        where, named = choice.where(call.now_ms), choice.type or None
+        page = await jobs.list_jobs(call.service, call.tenant, where, cursor=None, limit=EXAMPLES, named=named)
         values |= {
             "found": len(report.ids),
             "has_more": report.more,
@@ -84,22 +83,21 @@ def _typed(given: dict[str, str], choice: ReplayChoice | None) -> dict[str, obje
     """The fields of the form: as they were typed if that is refused."""
     if choice is None:
         fields = {name: given.get(name, "") for name in ("type", "age", "limit", "rate_per_s")}
-        return {**fields, "codes": [name for name in CHOICES if given.get(name) == "yes"]}
+        return {**fields, "codes": [name for name in ENDINGS if given.get(name) == "yes"]}
     rate = f"{choice.rate_per_s:g}" if choice.rate_per_s else ""
     return {**msgspec.structs.asdict(choice), "rate_per_s": rate}
 
 
 def _choice(given: dict[str, str]) -> ReplayChoice:
     """The choice in a query or form. Raises InvalidInput."""
-    codes = [name for name in CHOICES if given.get(name) == "yes"]
-    if not codes and "look" not in given and not any(name in given for name in CHOICES):
+    codes = [name for name in ENDINGS if given.get(name) == "yes"]
+    if not codes and "look" not in given and not any(name in given for name in ENDINGS):
         codes = ["failed", "abandoned"]
     if not codes:
         raise InvalidInput("choose at least one outcome")
     age = given.get("age", "1d")
     if age not in AGES:
         raise InvalidInput("that time is not one of the choices")
-    assert all(Code(name) in FINAL_CODES for name in codes)
     type_name = given.get("type", "").strip()
     limit, rate = given.get("limit", "") or "1000", given.get("rate_per_s", "").strip()
     try:
@@ -108,4 +106,4 @@ def _choice(given: dict[str, str]) -> ReplayChoice:
         raise InvalidInput("the number of jobs and the rate are numbers") from None
     if not 1 <= wanted <= MAX_JOBS or (rate_per_s is not None and not 0 < rate_per_s <= 10_000):
         raise InvalidInput(f"from 1 to {MAX_JOBS:,} jobs, at up to 10,000 a second")
-    return ReplayChoice(check_type_name(type_name) if type_name else "", codes, age, wanted, rate_per_s)
+    return ReplayChoice(check_named(type_name) if type_name else "", codes, age, wanted, rate_per_s)
