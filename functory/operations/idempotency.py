@@ -1,9 +1,10 @@
 """Idempotency keys: a request that is repeated gets the ids of the first, and adds nothing.
 
 A key is bound to ids before jobs are added (`put_once`: one daemon wins), and once they are added that is written down,
-under the first id. Jobs may be gone by the time of a repeat, because they are not kept or were deleted: what is written
-down says that they were there. Only if it is not there, after a crash in between, a repeat looks for missing jobs. One
-that was added before the crash, has ended since and was not kept runs again then.
+under the first id. A few plain jobs are one step of the store (`add_jobs_once`), the usual case. Jobs may be gone by
+the time of a repeat, because they are not kept or were deleted: what is written down says that they were there. Only if
+it is not there, after a crash in between, a repeat looks for missing jobs. One that was added before the crash, has
+ended since and was not kept runs again then.
 
 What is bound to a key is `WHOLE FIRST`: what identifies the request with all that it says, and the first id. Versions
 that share a store compare it as it is, so it stays. It does not say how the body was read, and says too much about how
@@ -19,6 +20,7 @@ from typing import Final, NamedTuple
 
 from functory.errors import IdempotencyMismatch
 from functory.operations.service import Service
+from store.base import Binding, NewJob
 from store.errors import Conflict, InvalidValue, NotFound, StoreUnavailable
 from store.names import MAX_LABEL_CHARS
 
@@ -44,20 +46,20 @@ async def bind_key(
     fingerprint: Fingerprint,
     mine: list[str],
     admit: Callable[[], Awaitable[None]],
+    jobs: Sequence[NewJob] | None = None,
 ) -> list[str]:
     """Bind an idempotency key to ids. Returns `mine` itself, or the ids that the same request got before.
 
-    `admit` is called before the key is bound. Raises IdempotencyMismatch.
+    `admit` is called before the key is bound. jobs: all jobs under these ids; they are added with the key, and it is
+    noted that they were. Raises IdempotencyMismatch.
     """
     now_ms, name = service.now_ms(), _name_of_key(key)
     standing = await service.store.get_once(tenant, name, now_ms=now_ms)
     if standing is None:
         await admit()
-        value, end_ms = _value(fingerprint, mine), _end_ms(now_ms)
-        if _has_more(fingerprint):
-            more = _more(fingerprint, mine)
-            await service.store.put_once(tenant, _name_of_more(mine[0]), more, expires_ms=end_ms, now_ms=now_ms)
-        standing = await service.store.put_once(tenant, name, value, expires_ms=end_ms, now_ms=now_ms)
+        more = (_name_of_more(mine[0]), _more(fingerprint, mine)) if _has_more(fingerprint) else None
+        value = _value(fingerprint, mine)
+        standing = await _bind(service, Binding(tenant, name, value, _name(mine), _end_ms(now_ms), more), jobs, now_ms)
     whole, first = standing.decode().split(" ")
     if first == mine[0]:
         return mine
@@ -69,6 +71,15 @@ async def bind_key(
             detail={"field": "idempotency_key"},
         )
     return _ids_from(first, len(mine))
+
+
+async def _bind(service: Service, binding: Binding, jobs: Sequence[NewJob] | None, now_ms: int) -> bytes:
+    if jobs is not None:
+        return await service.store.add_jobs_once(binding, jobs, now_ms=now_ms)
+    tenant, end_ms = binding.tenant, binding.expires_ms
+    if binding.more is not None:
+        await service.store.put_once(tenant, *binding.more, expires_ms=end_ms, now_ms=now_ms)
+    return await service.store.put_once(tenant, binding.key, binding.value, expires_ms=end_ms, now_ms=now_ms)
 
 
 @asynccontextmanager

@@ -136,7 +136,13 @@ async def submit_once(
             await _take_quota(service, who, jobtype, len(jobs), size_bytes)
             taken.enter_context(service.admission.storing(who.tenant, jobs=len(jobs), size_bytes=size_bytes))
 
-        ids = left = await bind_key(service, who.tenant, key, fingerprint, mine, admit)
+        whole = None
+        if len(jobs) <= _ADDED_AT_ONCE and not any(job.parent for job in jobs):
+            whole = [stored_job(service, jobtype, *one) for one in zip(jobs, mine, strict=True)]
+        ids = left = await bind_key(service, who.tenant, key, fingerprint, mine, admit, whole)
+        if ids is mine and whole is not None:
+            service.control.wake()
+            return ids
         if ids is mine:
             async with freed_if_refused(service, who.tenant, key, fingerprint, mine):
                 await _add_children(service, jobtype, jobs, mine)

@@ -8,6 +8,7 @@ from store.checks import (
     check_creations,
     check_lease,
     check_new_jobs,
+    check_note,
     check_range,
     check_releases,
     check_time,
@@ -25,6 +26,7 @@ from store.protocol.queue import JobQueue
 from store.values.claims import ClaimedJobs
 from store.values.jobs import (
     AddReport,
+    Binding,
     Creation,
     EndOfRun,
     ExpireReport,
@@ -47,6 +49,16 @@ class CheckedQueue(CheckedCore, JobQueue):
         if position is not None:
             check_label("journal reader", position.reader)
         return await self._back.add_jobs(jobs, now_ms=now_ms, position=position)
+
+    async def add_jobs_once(self, binding: Binding, jobs: Sequence[NewJob], *, now_ms: int) -> bytes:
+        check_tenant(binding.tenant)
+        check_note(binding.key, binding.value)
+        check_note(binding.done)
+        if binding.more is not None:
+            check_note(*binding.more)
+        check_new_jobs(jobs)
+        check_time("now_ms", now_ms)
+        return await self._back.add_jobs_once(binding, jobs, now_ms=now_ms)
 
     async def get_journal_position(self, reader: str) -> JournalPosition | None:
         check_label("journal reader", reader)

@@ -29,6 +29,7 @@ from store.mongo.records.contents import MongoContents
 from store.mongo.records.daemons import MongoDaemons
 from store.mongo.records.handlers import MongoHandlers
 from store.mongo.records.notes import MongoNotes
+from store.mongo.records.once import MongoOnce
 from store.mongo.records.scoreboard import MongoScoreboard
 from store.mongo.records.secrets import MongoSecrets
 from store.mongo.records.tenants import MongoTenants
@@ -58,6 +59,7 @@ class MongoStore(
     MongoActivity,
     MongoDaemons,
     MongoTenants,
+    MongoOnce,
     MongoSecrets,
     MongoNotes,
     MongoMaintenance,

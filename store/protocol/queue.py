@@ -7,6 +7,7 @@ from store.names import MAX_DATA_BYTES
 from store.values.claims import ClaimedJobs
 from store.values.jobs import (
     AddReport,
+    Binding,
     Creation,
     EndOfRun,
     ExpireReport,
@@ -38,6 +39,16 @@ class JobQueue(abc.ABC):
         Raises InvalidValue (nothing is added): a malformed name or priority, more than MAX_BATCH, data over
         MAX_DATA_BYTES, or unique or parent set: those go through `create_job`.
         Cost: one write per job and one per (type, domain, priority) in the batch; not on the backlog.
+        """
+
+    @abc.abstractmethod
+    async def add_jobs_once(self, binding: Binding, jobs: Sequence[NewJob], *, now_ms: int) -> bytes:
+        """Bind a key as `put_once` does and, if it was free, add the jobs as `add_jobs` does. Returns what stands under
+        the key: the value of the binding, or another; then nothing is changed.
+
+        Atomic on back ends with transactions: all of it or nothing. On others each part is durable before the next: a
+        crash may leave the key without jobs, or all of them without `done`, but never `done` without all jobs.
+        Raises InvalidValue as both do; then nothing is changed.
         """
 
     @abc.abstractmethod

@@ -267,6 +267,19 @@ class AddReport(NamedTuple):
     duplicates: int
 
 
+class Binding(NamedTuple):
+    """What a request that adds its jobs once leaves behind, where `get_once` finds it: under `more`, first, what else
+    is to be known of it; under `key` its value; under `done`, after its jobs, that they are there. Nobody else writes
+    under `more` and `done`."""
+
+    tenant: str
+    key: str
+    value: bytes
+    done: str
+    expires_ms: int
+    more: tuple[str, bytes] | None = None
+
+
 class CreateReport(NamedTuple):
     """id of the job, which is an older one when created is False."""
 

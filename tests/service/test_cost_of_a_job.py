@@ -7,6 +7,7 @@ to do, costs more; so the figure is that of the cheapest quarter of them, at mos
 
 import asyncio
 import os
+import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -17,7 +18,10 @@ import pytest
 
 import functory.intake.journal_reader
 from functory.daemon.daemon import Daemon
+from functory.daemon.service import service_of
 from functory.operations import workers as operations
+from functory.operations.idempotency import Fingerprint
+from functory.operations.submit import Submission, submit_once
 from functory.workers.values import Order, Report, Worker
 from tests.support.service import register, running_daemon
 from tests.support.straight_times import set_straight_times
@@ -104,6 +108,24 @@ async def test_a_single_job_on_the_long_way(tmp_path: Path, counts: Counter[str]
         await register(daemon, "acme-x", "return payload")
         cost = await cost_of_posting(daemon, counts)
     assert cost == {"journal syncs": 1, "transactions": 3, "statements": 31, "compiled": 0, "turns": cost["turns"]}
+    assert cost["turns"] <= 25
+
+
+async def test_a_single_job_under_an_idempotency_key(tmp_path: Path, counts: Counter[str]) -> None:
+    """It is added with its key, claimed and ended: each is a transaction."""
+    async with running_daemon(tmp_path, poll="10s") as daemon:
+        await register(daemon, "acme-x", "return payload")
+        service, ended = service_of(daemon), asyncio.Event()
+        daemon.outbox.when_released(lambda _: ended.set())
+
+        async def run_one() -> None:
+            ended.clear()
+            key = secrets.token_hex()
+            await submit_once(service, ACME, "x", [Submission(b"1")], key=key, fingerprint=Fingerprint("f", "lines"))
+            await ended.wait()
+
+        cost = await cost_of(run_one, counts)
+    assert cost == {"journal syncs": 0, "transactions": 3, "statements": 37, "compiled": 0, "turns": cost["turns"]}
     assert cost["turns"] <= 25
 
 

@@ -7,12 +7,14 @@ import pytest
 
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
+from functory.operations import submit
 from functory.operations.create import create_jobs
 from functory.operations.idempotency import Fingerprint
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.submit import Submission, submit_once
 from functory.tenant_limits import TenantLimits
+from store.base import Binding
 from store.errors import StoreUnavailable
 from tests.support.service import register, running_daemon, until
 
@@ -30,6 +32,13 @@ async def created(service: Service) -> list[str]:
 
 
 REQUESTS = pytest.mark.parametrize("request_once", [submitted, created])
+
+
+@pytest.fixture(autouse=True, params=[1000, 1], ids=["at once", "in steps"])
+def added_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many jobs are added in one step with their key."""
+    monkeypatch.setattr(submit, "_ADDED_AT_ONCE", request.param)
+    return int(request.param)
 
 
 @pytest.fixture
@@ -77,10 +86,17 @@ async def test_what_a_crash_left_out_is_added_by_the_repeat(
     async def crash(*_: object, **__: object) -> None:
         raise RuntimeError("the daemon ends here")
 
+    async def bind_and_crash(binding: Binding, _: object, *, now_ms: int) -> None:
+        """On a store without transactions."""
+        tenant, key, value, _, expires_ms, _ = binding
+        await daemon.store.put_once(tenant, key, value, expires_ms=expires_ms, now_ms=now_ms)
+        await crash()
+
     await register(daemon, "acme-pay", "return payload", keep="none")
     service = service_of(daemon)
     with monkeypatch.context() as patch:
         patch.setattr(daemon.store, "add_jobs", crash)
+        patch.setattr(daemon.store, "add_jobs_once", bind_and_crash)
         patch.setattr(daemon.store, "create_jobs", crash)
         with pytest.raises(RuntimeError):
             await request_once(service)

@@ -22,9 +22,7 @@ class MongoAdd(Core):
     async def add_jobs(
         self, jobs: Sequence[NewJob], *, now_ms: int, position: JournalPosition | None = None
     ) -> AddReport:
-        distinct = {job.id: job for job in reversed(jobs)}  # of two with one id the first stands
-        first = [job for job in jobs if distinct.pop(job.id, None) is not None]
-        added = await insert_jobs(self, first, now_ms) if first else 0
+        added = await add_batch(self, jobs, now_ms)
         if position is not None:
             await keep_position(self, position)
         return AddReport(added, len(jobs) - added)
@@ -35,6 +33,13 @@ class MongoAdd(Core):
         if found is None:
             return None
         return JournalPosition(reader, found["segment"], found["offset"], found["line"])
+
+
+async def add_batch(db: Core, jobs: Sequence[NewJob], now_ms: int) -> int:
+    """How many of them are new."""
+    distinct = {job.id: job for job in reversed(jobs)}  # of two with one id the first stands
+    first = [job for job in jobs if distinct.pop(job.id, None) is not None]
+    return await insert_jobs(db, first, now_ms) if first else 0
 
 
 async def keep_position(db: Core, position: JournalPosition) -> None:

@@ -1,4 +1,4 @@
-"""Tenants, keys, audit events and values written once.
+"""Tenants, keys and audit events.
 
 A name is held while what is under it is removed: by the tenant's record, marked as deleting, or by one that only says
 so (`leftovers`) if there is no tenant. It has a mark of its own (`going`). Whoever removes looks for that mark before
@@ -194,34 +194,6 @@ class MongoTenants(Core):
         rows = await self.collections.audit.find(which).sort("_id", -1).limit(limit + 1).to_list(limit + 1)
         events = tuple(audit_from(row) for row in rows[:limit])
         return AuditPage(events, str(rows[limit - 1]["_id"]) if len(rows) > limit else None)
-
-    @repeatable
-    async def get_once(self, tenant: str, key: str, *, now_ms: int) -> bytes | None:
-        standing = await self.collections.once.find_one({"_id": f"{tenant}|{key}", "expires": {"$gt": now_ms}})
-        return None if standing is None else bytes(standing["value"])
-
-    @once
-    async def put_once(self, tenant: str, key: str, value: bytes, *, expires_ms: int, now_ms: int) -> bytes:
-        once = self.collections.once
-        name = f"{tenant}|{key}"
-        while True:
-            standing = await once.find_one({"_id": name})
-            if standing is None:
-                try:
-                    await once.insert_one({"_id": name, "value": value, "expires": expires_ms})
-                except DuplicateKeyError:
-                    continue
-                return value
-            if standing["expires"] > now_ms:
-                return bytes(standing["value"])
-            same = {"_id": name, "expires": standing["expires"], "value": standing["value"]}
-            lapsed = await once.update_one(same, {"$set": {"value": value, "expires": expires_ms}})
-            if lapsed.matched_count:
-                return value
-
-    @once
-    async def delete_once(self, tenant: str, key: str, value: bytes) -> None:
-        await self.collections.once.delete_one({"_id": f"{tenant}|{key}", "value": value})
 
 
 def tenant_document(tenant: Tenant) -> Document:

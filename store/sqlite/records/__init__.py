@@ -3,7 +3,8 @@
 handlers.py      handlers by type and version
 contents.py      pieces of the files of handlers that are folders
 secrets.py       sealed values of a tenant
-tenants.py       tenants, keys, audit events, values written once
+tenants.py       tenants, keys, audit events
+once.py          values written once, and jobs that are added with one
 consumers.py     consumers, their leaders, moves of their windows
 daemons.py       daemons and their sysids
 scoreboard.py    counters and buckets; activity.py sums of them for pages

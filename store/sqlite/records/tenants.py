@@ -1,4 +1,4 @@
-"""Tenants, keys, audit events and values written once."""
+"""Tenants, keys and audit events."""
 
 import json
 from typing import Any, Final
@@ -148,21 +148,3 @@ def list_audit(conn: apsw.Connection, tenant: str | None, cursor: str | None, li
         rows = fetch(conn, sql, (before, tenant, limit + 1))
     events = tuple(AuditEvent(*row[:-1]) for row in rows[:limit])
     return AuditPage(events, str(rows[limit - 1][-1]) if len(rows) > limit else None)
-
-
-def get_once(conn: apsw.Connection, tenant: str, key: str, now_ms: int) -> bytes | None:
-    sql = "SELECT value FROM once WHERE tenant = ? AND key = ? AND expires > ?"
-    standing = conn.execute(sql, (tenant, key, now_ms)).get
-    return None if standing is None else bytes(standing)
-
-
-def put_once(tx: Tx, tenant: str, key: str, value: bytes, expires_ms: int, now_ms: int) -> bytes:
-    standing = get_once(tx.conn, tenant, key, now_ms)
-    if standing is not None:
-        return standing
-    tx.conn.execute("INSERT OR REPLACE INTO once VALUES (?, ?, ?, ?)", (tenant, key, value, expires_ms))
-    return value
-
-
-def delete_once(tx: Tx, tenant: str, key: str, value: bytes) -> None:
-    tx.conn.execute("DELETE FROM once WHERE tenant = ? AND key = ? AND value = ?", (tenant, key, value))

@@ -10,10 +10,11 @@ from store.names import (
 from store.protocol.queue import JobQueue
 from store.sqlite.file.core import SqliteCore
 from store.sqlite.queue import add, claim, discard, expire, families, making, release
-from store.sqlite.records import scoreboard
+from store.sqlite.records import once, scoreboard
 from store.values.claims import Claim, ClaimedJobs
 from store.values.jobs import (
     AddReport,
+    Binding,
     Creation,
     EndOfRun,
     ExpireReport,
@@ -37,6 +38,9 @@ class SqliteQueue(SqliteCore, JobQueue):
         self, jobs: Sequence[NewJob], *, now_ms: int, position: JournalPosition | None = None
     ) -> AddReport:
         return await self._write(lambda tx: add.add_jobs(tx, jobs, now_ms, position), bulk=len(jobs) > FEW)
+
+    async def add_jobs_once(self, binding: Binding, jobs: Sequence[NewJob], *, now_ms: int) -> bytes:
+        return await self._write(lambda tx: once.add_jobs_once(tx, binding, jobs, now_ms), bulk=len(jobs) > FEW)
 
     async def get_journal_position(self, reader: str) -> JournalPosition | None:
         sql = "SELECT reader, segment, offset, line FROM positions WHERE reader = ?"

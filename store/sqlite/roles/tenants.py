@@ -2,7 +2,7 @@
 
 from store.protocol.tenants import TenantRegister
 from store.sqlite.file.core import SqliteCore
-from store.sqlite.records import tenants
+from store.sqlite.records import once, tenants
 from store.values.records import ApiKey, AuditEvent, AuditPage, DeleteReport, Tenant
 
 
@@ -57,10 +57,10 @@ class SqliteTenants(SqliteCore, TenantRegister):
         return await self._read(lambda conn: tenants.list_audit(conn, tenant, cursor, limit))
 
     async def get_once(self, tenant: str, key: str, *, now_ms: int) -> bytes | None:
-        return await self._read(lambda conn: tenants.get_once(conn, tenant, key, now_ms))
+        return await self._read(lambda conn: once.get_once(conn, tenant, key, now_ms))
 
     async def put_once(self, tenant: str, key: str, value: bytes, *, expires_ms: int, now_ms: int) -> bytes:
-        return await self._write(lambda tx: tenants.put_once(tx, tenant, key, value, expires_ms, now_ms))
+        return await self._write(lambda tx: once.put_once(tx, tenant, key, value, expires_ms, now_ms))
 
     async def delete_once(self, tenant: str, key: str, value: bytes) -> None:
-        await self._write(lambda tx: tenants.delete_once(tx, tenant, key, value))
+        await self._write(lambda tx: once.delete_once(tx, tenant, key, value))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 from pymongo import MongoClient
 
-from store.base import Archive, Code, JobChange, Lease, Retry, Store, Unclaim
+from store.base import Archive, Binding, Code, JobChange, Lease, Retry, Store, Unclaim
 from store.errors import StoreError
 from store.url import open_store
 from tests.support.jobs import LEASE_MS, OWNER, T0, TENANT, archive, claim, claim_one, job_id, new_job, outcome
@@ -147,6 +147,11 @@ async def remember_other(store: Store) -> Any:
     return await store.put_once(TENANT, "key", b"two", expires_ms=NOW + 1000, now_ms=NOW)
 
 
+async def add_bound(store: Store) -> Any:
+    binding = Binding(TENANT, "key", b"three", "done", NOW + 1000, ("more", b""))
+    return await store.add_jobs_once(binding, [new_job(14)], now_ms=NOW)
+
+
 async def take_over(store: Store) -> Any:
     """The lease is expired, and the same owner gets the job once more."""
     await store.expire_locks(now_ms=NOW)
@@ -168,7 +173,7 @@ async def replay_and_cancel(store: Store) -> Any:
 
 VERBS: list[Verb] = [
     claim_all, renew, end, try_again, give_back, expire, purge, abandon, replay, replay_named, cancel, put_off, delete,
-    create, add, remember, show, end_straight, try_again_straight, end_shown, add_again,
+    create, add, remember, show, end_straight, try_again_straight, end_shown, add_again, add_bound,
 ]  # fmt: skip
 BETWEEN: list[Verb] = [
     *VERBS,

@@ -10,6 +10,7 @@ from store.base import (
     ApiKey,
     Archive,
     AuditEvent,
+    Binding,
     ConsumerRecord,
     Creation,
     JobChange,
@@ -47,6 +48,7 @@ async def refusal(call: Call, store: Store) -> str:
 
 SOUND: dict[str, dict[str, Any]] = {
     "add_jobs": {"jobs": [new_job(1)], "now_ms": T0},
+    "add_jobs_once": {"binding": Binding(TENANT, "k", b"", "d", T0), "jobs": [new_job(1)], "now_ms": T0},
     "get_waiting_jobtypes": {"now_ms": T0},
     "claim_jobs": {"jobtype": JOBTYPE, "limit": 1, "owner": OWNER, "lease_ms": 1, "now_ms": T0},
     "renew_locks": {"owner": OWNER, "leases": [Lease(ID, 1)], "lease_ms": 1, "now_ms": T0},
