@@ -101,8 +101,8 @@ class Handler:
         """Digest of what a context is made of before it sees a body; sharers of an eid must agree on it."""
         packages = self.lock.digest if self.lock is not None else ""
         made_of = [self.lang, self.eid, self.before, dict(self.env), list(self.secrets), self.memory_mb, self.network]
-        made_of = [*made_of, packages, list(self.hosts)]
-        return _digest([*made_of, self.tree] if self.tree else made_of)
+        made_of = [*made_of, packages, list(self.hosts), *([self.tree] if self.tree else [])]
+        return _digest(made_of if self.prints_jobs else [*made_of, "no printed jobs"])
 
     @property
     def max_batch(self) -> int | None:

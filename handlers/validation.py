@@ -56,7 +56,7 @@ OPTIONS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
     }
 )
 _ONLY_FOR_WORKERS: Final = frozenset({"lease_s"})
-_ONLY_IN_CONTEXTS: Final = frozenset({"keep_processes", "printed_jobs"})
+_NOT_FOR_WORKERS: Final = frozenset({"keep_processes", "printed_jobs"})
 
 _EID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -350,9 +350,7 @@ def _options(value: object, language: Language) -> Mapping[str, int]:
             raise InvalidHandlerError(
                 f"options.{str(name)[:64]}", f"is not an option; options are {', '.join(OPTIONS)}"
             )
-        if (name in _ONLY_IN_CONTEXTS and not language.in_context) or (
-            name in _ONLY_FOR_WORKERS and not language.is_external
-        ):
+        if name in (_NOT_FOR_WORKERS if language.is_external else _ONLY_FOR_WORKERS):
             raise InvalidHandlerError(f"options.{name}", f"has no meaning for {language.name}; leave it out")
         low, high = OPTIONS[name]
         if isinstance(number, bool) or not isinstance(number, int) or not low <= number <= high:

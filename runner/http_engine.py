@@ -143,22 +143,22 @@ class HttpEngine:
         except (aiohttp.ClientError, OSError, ValueError) as err:
             text = f"the URL could not be called: {_reason(err)}"
             return [Line(outcome.CRASHED, text.encode("utf-8", "replace"))] * count, None
-        return await self._judge(status, headers, body, count)
+        return await self._judge(status, headers, body, count, makes_jobs=handler.prints_jobs)
 
     async def _judge(
-        self, status: int, headers: dict[str, str], body: bytes, count: int
+        self, status: int, headers: dict[str, str], body: bytes, count: int, *, makes_jobs: bool
     ) -> tuple[list[Line], int | None]:
         if status == _TOO_MANY:  # the one 4xx that asks to come again
             return [Line(100, body[: self._limits.log_bytes])] * count, after_ms(headers, time.time())
         if not outcome.is_status(status):
             return [Line(outcome.BROKEN, f"answered with the status {status}".encode())] * count, None
         if status == outcome.OK and (count > 1 or is_one_status_line(body)):
-            return await parse_answer(body, count, self._limits), None
+            return await parse_answer(body, count, self._limits, makes_jobs=makes_jobs), None
         if count == 1:
             return [Line(status, body)], None
         if status >= 400:  # said once, recorded with every job
             return [Line(status, body[: self._limits.log_bytes])] * count, None
-        return await parse_answer(body, count, self._limits), None
+        return await parse_answer(body, count, self._limits, makes_jobs=makes_jobs), None
 
     async def _follow(
         self, jobtype: str, handler: Handler, batch: Sequence[BatchJob]

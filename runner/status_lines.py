@@ -46,9 +46,11 @@ class Line(NamedTuple):
 class Answer:
     """The lines of an answer to `count` jobs, taken some at a time: to read many takes a while."""
 
-    def __init__(self, count: int, limits: ContextLimits) -> None:
+    def __init__(self, count: int, limits: ContextLimits, *, makes_jobs: bool) -> None:
+        """makes_jobs: otherwise lines that would make jobs are comments."""
         self._count = count
         self._limits = limits
+        self._makes_jobs = makes_jobs
         self._lines: list[Line] = []
         self._new_jobs = NewJobs(limits)
         self._carried: bytes | None = None
@@ -61,7 +63,8 @@ class Answer:
     def take(self, raw: bytes) -> None:
         text = raw.removesuffix(b"\r")
         if text.startswith(NEW_JOB):
-            self._take_new_job(text)
+            if self._makes_jobs:
+                self._take_new_job(text)
         elif text.startswith(CARRY):
             self._carried = text.split(b"C: ", 1)[1]
         elif text and not text.startswith(COMMENT):
@@ -92,12 +95,12 @@ class Answer:
         self._lines += [after] * (self._count - len(self._lines))
 
 
-async def parse_answer(body: bytes, count: int, limits: ContextLimits) -> list[Line]:
+async def parse_answer(body: bytes, count: int, limits: ContextLimits, *, makes_jobs: bool = True) -> list[Line]:
     """Exactly `count` lines. Others get their turn while many are read."""
     most = max(MOST_LINES, count * (limits.new_jobs + _OTHER_LINES))
     if body.count(b"\n") > most:
         return [Line(outcome.TOO_BIG, f"the answer has more than {most:,} lines".encode())] * count
-    answer = Answer(count, limits)
+    answer = Answer(count, limits, makes_jobs=makes_jobs)
     for number, raw in enumerate(body.split(b"\n"), 1):
         if answer.is_over:
             break

@@ -7,7 +7,8 @@ from store.values.jobs import NewJob
 
 
 def check_holder(job: NewJob, holder_id: str, parent: str, *, is_running: bool) -> None:
-    """Whether `job` may replace what a live job with its unique name is to do. Raises Conflict."""
+    """Whether `job` may replace what a live job with its unique name is to do. is_running: and that one has something
+    else to do. Raises Conflict."""
     if parent != job.parent:
         whose = f"a child of job {parent}" if parent else "not a child of any job"
         raise Conflict(

@@ -125,7 +125,7 @@ def _merged(type_name: str, before: Mapping[str, object], fields: Mapping[str, o
                 f"type {type_name} has a handler in {lang}, which is not replaced by workers: delete it first, or"
                 " choose another type"
             )
-        return dict(fields)
+        return dict(fields) | _still_printing_no_jobs(before, fields)
     gone = {"lock"}  # packages that stay the same keep their versions
     if "body" in fields:
         gone |= _OF_THE_TEXT
@@ -137,6 +137,14 @@ def _merged(type_name: str, before: Mapping[str, object], fields: Mapping[str, o
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             data[name] = {key: value for key, value in {**old, **new}.items() if value is not None}
     return data
+
+
+def _still_printing_no_jobs(before: Mapping[str, object], fields: Mapping[str, object]) -> dict[str, object]:
+    """The one option that outlives a change of language: what strangers send shall not begin to make jobs by that."""
+    old, new = before.get("options"), fields.get("options", {})
+    if isinstance(old, Mapping) and isinstance(new, Mapping) and old.get("printed_jobs") == 0:
+        return {"options": {"printed_jobs": 0, **new}}
+    return {}
 
 
 async def find_handler(

@@ -22,7 +22,7 @@ from functory.queue.link import Given, Link, Wish
 from functory.queue.outage import Outage
 from functory.queue.reporter import Reporter, is_passing
 from functory.queue.unserved import look_for_handlers
-from functory.wire.add_options import AddOptions, check_options, check_type
+from functory.wire.add_options import AddOptions, check_number, check_options, check_type
 from functory.wire.payloads import encode
 from functory.workers.values import Worker
 
@@ -151,14 +151,15 @@ class Queue:
         repeat: str | None = None,
     ) -> list[str]:
         """A job for each payload: text, bytes, or anything that JSON can say. They are durable when it returns.
-        With `repeat` and `unique` it is a schedule: adding it again changes it.
-        Raises InvalidInput, NotFound for an unknown parent, Conflict while the job with the unique name is running,
-        OverLimit for a payload that is too large."""
+        With `repeat` and `unique` it is a schedule: adding it again changes it, also its payload; `repeat=""` ends it
+        after the next round. Raises InvalidInput, NotFound for an unknown parent, Conflict while the job with the
+        unique name is running, unless that is the same schedule, OverLimit for a payload that is too large."""
         check_type(job_type)
         if not payloads:
             raise InvalidInput("give a payload for each job: there is none")
         options = AddOptions(delay_s, priority, domain, unique, parent, key, repeat)
         check_options(options)
+        check_number(options, len(payloads))
         return await self._link.add(job_type, [encode(payload) for payload in payloads], options)
 
     async def register(self, *types: str, **fields: object) -> None:

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 from functory.errors import InvalidInput, NotEndedYet, NotFound
 from functory.sync.job import Invoked, Job
 from functory.sync.server import Call, Server, check_timeout
-from functory.wire.add_options import AddOptions, check_options, check_type
+from functory.wire.add_options import AddOptions, check_number, check_options, check_type
 from functory.wire.base import Answer, Done
 from functory.wire.payloads import encode
 from functory.wire.requests import add_request
@@ -116,6 +116,8 @@ class Jobs:
     ) -> Job:
         """Add a job and wait for its end. Returns it, however it ended: `run(...).check().value()` is the result of one
         that ended well. Raises NotEndedYet when the time is up: the job goes on, and `wait` may wait for it."""
+        if options.get("repeat"):
+            raise InvalidInput("a job that repeats does not end: use add", detail={"field": "repeat"})
         deadline_s = time.monotonic() + check_timeout(timeout_s)
         call = _adding(job_type, [payload], idempotency_key, options)._replace(waits=True)
         added = self._server.ask(call, _Added, timeout_s)
@@ -171,6 +173,7 @@ def _adding(job_type: str, payloads: Iterable[object], idempotency_key: str | No
     if idempotency_key is None and said.unique is None:
         idempotency_key = secrets.token_hex(16)
     request = add_request(payloads, said.said() | {"idempotency_key": idempotency_key})
+    check_number(said, request.lines.count(b"\n") + 1 if request.rows is None else len(request.rows))
     return Call(
         "POST",
         ("job", job_type, "add"),

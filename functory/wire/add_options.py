@@ -32,10 +32,20 @@ def check_options(options: AddOptions) -> None:
     check_delay(options.delay_s)
     for name in _TEXTS:
         text = getattr(options, name)
-        if text == "":
+        if text is not None and not isinstance(text, str):
+            raise InvalidInput(f"{name} must be text, not {text!r:.60}", detail={"field": name})
+        if text == "" and name != "repeat":  # which ends the repetition of a unique job
             raise InvalidInput(f"{name} is empty: leave it out if the job has none", detail={"field": name})
         if text is not None:
             check_text(text, name)
+
+
+def check_number(options: AddOptions, count: int) -> None:
+    """Whether so many jobs may have these. Raises InvalidInput."""
+    if options.unique and count > 1:
+        raise InvalidInput(
+            f"unique is the name of one job, and there are {count:,}: add them one by one", detail={"field": "unique"}
+        )
 
 
 def check_type(job_type: str) -> None:

@@ -302,8 +302,9 @@ class Log(io.TextIOBase):
         self.reset()
 
     def take_statuses(self) -> None:
-        self.marks = JOB_MARKS + STATUS_MARKS
         self.statuses = True
+        if STATUS_MARKS[0] not in self.marks:
+            self.marks += STATUS_MARKS
 
     def take_jobs(self, limits: dict[str, Any]) -> None:
         """Whether printed lines make jobs, as the handler has it that is loaded or runs now."""

@@ -51,6 +51,16 @@ def takes_time(job: NewJob, repeat: str, keeps: frozenset[str]) -> bool:
     return keeps.isdisjoint({"repeat", "due"}) and job.repeat not in {"", repeat}
 
 
+def says_it_again(job: NewJob, keeps: frozenset[str], repeat: str, priority: int, data: bytes) -> bool:
+    """Whether it is the schedule that a live job with the same unique name has: nothing of that would change."""
+    return (
+        bool(job.repeat)
+        and ("repeat" in keeps or job.repeat == repeat)
+        and ("priority" in keeps or job.priority == priority)
+        and ("data" in keeps or job.data == data)
+    )
+
+
 class Job(NamedTuple):
     """A job as it is delivered to a worker, or read back.
 

@@ -60,7 +60,9 @@ async def test_a_mistake_is_the_same_error_on_both_kinds(place: Place) -> None:
             (queue.add("resize", b"x" * (1 << 20) + b"x"), OverLimit, "1048577"),
             (queue.add("resize", "x", priority=7), InvalidInput, "priority"),
             (queue.add("resize", "x", repeat="0 25 * * *"), InvalidInput, "repeat"),
-            (queue.add("resize", "x", repeat=""), InvalidInput, "repeat"),
+            (queue.add("resize", "x", repeat=60), InvalidInput, "repeat must be text, not 60"),  # type: ignore[arg-type]
+            (queue.add("resize", "x", key=b"k"), InvalidInput, "key must be text, not b'k'"),  # type: ignore[arg-type]
+            (queue.add("resize", "x", "y", unique="two"), InvalidInput, "unique is the name of one job"),
             (queue.add("resize", "x", domain="a\n"), InvalidInput, "rate domain 'a\\n'"),
             (queue.add("resize", "x", key="k" * 256), InvalidInput, "key"),
             (queue.add("bad type", "x"), InvalidInput, "'bad type' is not a type"),

@@ -14,10 +14,10 @@ from typing import Final
 
 from pymongo.errors import DuplicateKeyError
 
-from store.errors import Conflict, NotFound, StoreUnavailable
+from store.errors import Conflict, NotFound, StoreCorrupt, StoreUnavailable
 from store.mongo.queue.add import add_effect, insert_jobs, note_domains
 from store.mongo.queue.changes import apply
-from store.mongo.queue.documents import data_fields, job_document, job_state
+from store.mongo.queue.documents import data_fields, job_document, job_state, kept_data
 from store.mongo.queue.endings import NEEDED, Step, as_read, key_of
 from store.mongo.queue.relatives import HOLD, follow, wake_parent
 from store.mongo.queue.seqs import close_seqs, give_seqs, is_beyond, numbered_types
@@ -29,7 +29,7 @@ from store.mongo.server.core import Core, once
 from store.mongo.server.driver import Document, find_and_update
 from store.mongo.server.tally import Effect, entering
 from store.refusals import check_holder
-from store.values.jobs import CreateReport, Creation, NewJob, takes_time
+from store.values.jobs import CreateReport, Creation, NewJob, says_it_again, takes_time
 from vocabulary.names import tenant_of
 
 ATTEMPTS: Final = 20
@@ -39,8 +39,8 @@ class MongoCreate(Core):
     @once
     async def create_jobs(self, creations: Sequence[Creation], *, now_ms: int) -> list[CreateReport]:
         if len(creations) > 1:  # one is checked as it is created
-            for job, _ in creations:
-                await check_creation(self, job, now_ms)
+            for job, keeps in creations:
+                await check_creation(self, job, now_ms, keeps)
         return [await _create_one(self, job, keeps, now_ms) for job, keeps in creations]
 
 
@@ -52,21 +52,36 @@ async def _create_one(db: Core, job: NewJob, keeps: frozenset[str], now_ms: int)
     raise StoreUnavailable(f"create_jobs {job.id}: others keep changing the same name or parent; try again")
 
 
-async def check_creation(db: Core, job: NewJob, now_ms: int) -> None:
+async def check_creation(db: Core, job: NewJob, now_ms: int, keeps: frozenset[str]) -> None:
     """Raise what `_create` would."""
     if await db.collections.jobs.find_one({"_id": job.id, "s": {"$in": list(schema.VISIBLE_STATES)}}, {"_id": 1}):
         return
     if job.unique:
         holder = await find_holder(db, await find_name(db, job.jobtype, job.unique), now_ms)
         if holder is not None:
-            _check_holder(holder, job)
+            await _check_holder(db, holder, job, keeps)
             return
     if job.parent:
         await _check_parent(db, job)
 
 
-def _check_holder(holder: Document, job: NewJob) -> None:
-    check_holder(job, holder["_id"], holder.get("parent", ""), is_running=holder["s"] == schema.RUNNING)
+async def _check_holder(db: Core, holder: Document, job: NewJob, keeps: frozenset[str]) -> bool:
+    """Whether it is running. Raises Conflict."""
+    is_running = bool(holder["s"] == schema.RUNNING)
+    is_same = is_running and await _says_it_again(db, holder, job, keeps)
+    check_holder(job, holder["_id"], holder.get("parent", ""), is_running=is_running and not is_same)
+    return is_running
+
+
+async def _says_it_again(db: Core, holder: Document, job: NewJob, keeps: frozenset[str]) -> bool:
+    found = await db.collections.jobs.find_one({"_id": holder["_id"]}, {"prio": 1, "data": 1, "blob": 1})
+    if found is None or not job.repeat:
+        return False
+    try:
+        data = await db.blobs.get(kept_data(found))
+    except StoreCorrupt:  # its run has ended meanwhile, and carried other data on
+        return False
+    return says_it_again(job, keeps, str(holder.get("repeat", "")), int(found["prio"]), data)
 
 
 async def _create(db: Core, job: NewJob, keeps: frozenset[str], now_ms: int) -> CreateReport | None:
@@ -232,7 +247,8 @@ async def name_for_replay(db: Core, document: Document, now_ms: int) -> bool:
 async def change_holder(
     db: Core, holder: Document, job: NewJob, keeps: frozenset[str], now_ms: int
 ) -> CreateReport | None:
-    _check_holder(holder, job)
+    if await _check_holder(db, holder, job, keeps):
+        return CreateReport(holder["_id"], created=False, state=job_state(holder, now_ms))
     data = None if "data" in keeps else job.data
     repeat = None if "repeat" in keeps else job.repeat
     priority = None if "priority" in keeps else job.priority

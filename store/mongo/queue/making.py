@@ -47,8 +47,8 @@ class MongoMaking(MongoRelease):
         held = await read_held(self, owner, {release.id: release.token})
         if not held:
             return stale
-        for job, _ in new_jobs:
-            await check_creation(self, job, now_ms)
+        for job, keeps in new_jobs:
+            await check_creation(self, job, now_ms, keeps)
         maker = _maker(release.id, release.token)
         inserted = [await _insert_hidden(self, creation, maker, now_ms) for creation in new_jobs]
         hidden = [document for document in inserted if document is not None]

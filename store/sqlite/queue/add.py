@@ -9,10 +9,10 @@ from store.sqlite.file.bulk import Bulk, alike, by_key
 from store.sqlite.file.schema import DEFERRED, INLINE_BYTES, LIVE, QUEUED, WAITING, State
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.row_changes import Spot, change_due, change_payload, change_priority, put_in_queue
-from store.sqlite.queue.rows import data_key, disposition, inline, write_blob
+from store.sqlite.queue.rows import data_key, disposition, inline, read_blob, write_blob
 from store.sqlite.queue.turns import enter, turns_of
 from store.sqlite.queue.window import give_numbers
-from store.values.jobs import AddReport, CreateReport, JournalPosition, NewJob, state_of, takes_time
+from store.values.jobs import AddReport, CreateReport, JournalPosition, NewJob, says_it_again, state_of, takes_time
 from vocabulary.names import tenant_of
 from vocabulary.states import JobState
 
@@ -137,8 +137,11 @@ def create_job(tx: Tx, job: NewJob, keeps: frozenset[str], now_ms: int) -> Creat
         holder = tx.conn.execute(_HOLDER, (number, job.unique)).get
         if holder is not None:
             holder_id, parent, repeat, *spot = holder
-            check_holder(job, holder_id, parent or "", is_running=spot[1] == State.RUNNING)
-            _change_holder(tx, Spot(*spot), repeat or "", job, keeps, now_ms)
+            is_running = spot[1] == State.RUNNING
+            is_same = is_running and _says_it_again(tx, spot[0], repeat or "", job, keeps)
+            check_holder(job, holder_id, parent or "", is_running=is_running and not is_same)
+            if not is_running:
+                _change_holder(tx, Spot(*spot), repeat or "", job, keeps, now_ms)
             return CreateReport(holder_id, created=False, state=_state(tx, holder_id, now_ms))
     held = _join_parent(tx, job) if job.parent else False
     add_jobs(tx, [job], now_ms, None)
@@ -147,6 +150,14 @@ def create_job(tx: Tx, job: NewJob, keeps: frozenset[str], now_ms: int) -> Creat
     if held:
         _hold(tx, job.id)
     return CreateReport(job.id, created=True, state=_state(tx, job.id, now_ms))
+
+
+def _says_it_again(tx: Tx, n: int, repeat: str, job: NewJob, keeps: frozenset[str]) -> bool:
+    sql = "SELECT l.priority, j.data, j.data_bytes FROM jobs j JOIN lanes l USING (lane) WHERE j.n = ?"
+    priority, data, size_bytes = tx.conn.execute(sql, (n,)).get
+    if size_bytes > INLINE_BYTES:
+        data = read_blob(tx.conn, data_key(n))
+    return says_it_again(job, keeps, repeat, priority, bytes(data or b""))
 
 
 def _change_holder(tx: Tx, spot: Spot, repeat: str, job: NewJob, keeps: frozenset[str], now_ms: int) -> None:

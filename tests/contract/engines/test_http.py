@@ -158,6 +158,13 @@ async def test_new_jobs_belong_to_the_job_whose_line_follows(runner: Runner, tar
     assert [one.new_jobs for one in seen.stopped] == [(), (NewJob("mail", b"one"), NewJob("mail", b"two"))]
 
 
+async def test_an_answer_makes_no_jobs_if_its_handler_prints_none(runner: Runner, target: Target) -> None:
+    target.says("J: mail|x\n#J: mail|y\nJ: nonsense\n200 a\n201 b\n")
+    made = Handler("http", target.url, options={"printed_jobs": 0})
+    stopped = (await run(runner, made, jobs("x", "y"))).stopped
+    assert [(one.exitcode, one.new_jobs) for one in stopped] == [(200, ()), (201, ())]
+
+
 async def test_an_error_answer_is_the_status_of_every_job(runner: Runner, target: Target) -> None:
     target.says("gone away", 503)
     assert (await call(runner, target, "a", "b")).exitcodes == [503, 503]

@@ -50,6 +50,39 @@ async def test_jobs_that_are_asked_for_are_made(runner: Runner, lang: str) -> No
     assert (stopped.new_jobs, stopped.log) == ((NewJob("mail", b"asked"),), b"J: mail|printed\n")
 
 
+@pytest.mark.parametrize("lang", languages("python", "node", "php", "sh"))
+async def test_also_what_is_printed_while_a_context_begins(runner: Runner, lang: str) -> None:
+    handler(lang, "nothing")
+    before = {"python": "print({!r})", "node": "console.log({!r})", "php": "echo {!r}, PHP_EOL;", "sh": "echo {!r}"}[
+        lang
+    ]
+    body = {"python": "pass", "node": "() => {}", "php": "return;", "sh": ":"}[lang]
+    made = Handler(lang, body, before=before.format("J: mail|x"), memory_mb=192, timeout_s=20, options=OFF)
+    (stopped,) = (await run(runner, made, jobs("x"))).stopped
+    assert (stopped.exitcode, stopped.new_jobs) == (200, ())
+
+
+@pytest.mark.parametrize("lang", languages("python", "node"))
+async def test_what_one_of_them_prints_late_is_nobody_elses(runner: Runner, lang: str) -> None:
+    """Two handlers of one eid, and a line that is printed when the job has ended."""
+    handler(lang, "nothing")
+    late, idle = {
+        "python": (
+            "__import__('threading').Timer(0.1, print, ['J: mail|stranger']).start()",
+            "import time; time.sleep(0.3)",
+        ),
+        "node": (
+            "() => { setTimeout(() => console.log('J: mail|stranger'), 100) }",
+            "() => new Promise(done => setTimeout(done, 300))",
+        ),
+    }[lang]
+    off = Handler(lang, late, eid="shared", memory_mb=192, timeout_s=20, options=OFF)
+    on = Handler(lang, idle, eid="shared", memory_mb=192, timeout_s=20)
+    await run(runner, off, jobs("x"))
+    (stopped,) = (await run(runner, on, jobs("x"))).stopped
+    assert (stopped.exitcode, stopped.new_jobs) == (200, ())
+
+
 @pytest.mark.parametrize("lang", languages("python", "node", "php"))
 async def test_handlers_that_share_a_context_have_each_their_own_way(runner: Runner, lang: str) -> None:
     """Also what a process that a handler starts prints, past the handler's own output."""

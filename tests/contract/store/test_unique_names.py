@@ -2,7 +2,7 @@
 
 import pytest
 
-from store.base import Creation, JobState, Store
+from store.base import Creation, JobState, Rearm, Store
 from store.errors import Conflict
 from tests.support.jobs import (
     LEASE_MS,
@@ -15,6 +15,7 @@ from tests.support.jobs import (
     ids,
     job_id,
     new_job,
+    outcome,
     retry,
 )
 
@@ -103,6 +104,28 @@ async def test_also_the_data_stays_if_the_caller_says_none(store: Store) -> None
     job = await claim_one(store)
     assert (job.id, job.data, job.priority) == (job_id(1), b"x" * 9000, 1000)
     assert (await store.get_usage(TENANT)).size_bytes == 9000
+
+
+@pytest.mark.parametrize("data", [b"x", b"x" * 300_000], ids=["small", "large"])
+async def test_a_schedule_that_runs_may_be_said_again(store: Store, data: bytes) -> None:
+    """A program that says at its start what it wants to have run may start while that runs."""
+    said = new_job(1, unique="nightly", repeat="FINISHED, +1 DAY", data=data)
+    await store.create_job(said, now_ms=T0)
+    job = await claim_one(store)
+    again = said._replace(id=job_id(2))
+    keeps = frozenset({"due"})
+    for now_ms in (T0, T0 + LEASE_MS):
+        (report,) = await store.create_jobs([Creation(again, keeps)], now_ms=now_ms)
+        assert (report.id, report.created) == (job.id, False)
+    (_, report) = await store.create_jobs([Creation(new_job(3)), Creation(again, keeps)], now_ms=T0)
+    assert report == (job.id, False, JobState.RUNNING)
+    for other in ({"data": b"other"}, {"repeat": "FINISHED, +2 DAY"}, {"priority": 1000}, {"repeat": ""}):
+        with pytest.raises(Conflict, match="running with its payload"):
+            await store.create_jobs([Creation(again._replace(**other), keeps)], now_ms=T0)
+    (report,) = await store.create_jobs([Creation(again._replace(priority=0), keeps | {"priority"})], now_ms=T0)
+    assert report.id == job.id
+    report_of_end = await store.release_jobs(OWNER, [Rearm(job.id, job.token, T0 + 5, outcome())], now_ms=T0)
+    assert report_of_end.stale == (), "it was not touched"
 
 
 async def test_a_unique_job_that_runs_is_not_replaced(store: Store) -> None:

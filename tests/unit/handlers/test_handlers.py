@@ -170,7 +170,6 @@ def test_a_type_that_workers_serve_needs_no_text_and_has_no_timeout_of_its_own()
         ({"returns": "status"}, "returns"),
         ({"options": {"keep_processes": 1}}, "options.keep_processes"),
         ({"options": {"printed_jobs": 0}}, "options.printed_jobs"),
-        ({"lang": "http", "body": "https://a.example/", "options": {"printed_jobs": 0}}, "options.printed_jobs"),
         ({"lang": "python", "body": "x", "options": {"printed_jobs": 2}}, "options.printed_jobs"),
         ({"options": {"lease_s": 0}}, "options.lease_s"),
         ({"lang": "python", "body": "x", "options": {"lease_s": 5}}, "options.lease_s"),
@@ -217,6 +216,17 @@ def test_hosts_have_one_spelling_and_belong_to_the_context() -> None:
     )
     assert handler.hosts == ("api.example.org", "*.b.org:80")
     assert handler.surroundings != replace(handler, hosts=()).surroundings  # or sharers of an eid would share them
+
+
+def test_a_handler_that_prints_no_jobs_shares_no_context_with_one_that_does() -> None:
+    handler = parse_handler({"lang": "sh", "body": "true", "eid": "a", "options": {"printed_jobs": 0}})
+    assert handler.surroundings != replace(handler, options={}).surroundings
+    assert replace(handler, options={"printed_jobs": 1}).surroundings == replace(handler, options={}).surroundings
+
+
+@pytest.mark.parametrize("name", ["keep_processes", "printed_jobs"])
+def test_an_http_handler_may_have_what_it_was_once_stored_with(name: str) -> None:
+    assert parse_handler({"lang": "http", "body": "https://a.example/", "options": {name: 0}}).options == {name: 0}
 
 
 def test_a_syntax_error_says_where() -> None:
