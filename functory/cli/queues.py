@@ -49,6 +49,7 @@ def _add_replay(commands: Commands) -> None:
     replay.add_argument("--limit", type=int, help="run at most this many (default: 1000)")
     replay.add_argument("--rate-per-s", type=float, metavar="NUMBER", help="spread them over time")
     replay.add_argument("--dry-run", action="store_true", help="only count them")
+    replay.add_argument("--schedules", action="store_true", help="also jobs that repeat: they go on with that")
     _add_all(replay)
     add_remote(replay, run_replay)
 
@@ -63,6 +64,7 @@ def _add_cancel(commands: Commands) -> None:
         metavar="STATE,...",
         help=f"{', '.join(_UNFINISHED)} (default: all of these)",
     )
+    cancel.add_argument("--schedules", action="store_true", help="also jobs that repeat, which ends them")
     _add_bounds(cancel)
     add_remote(cancel, run_cancel)
 
@@ -133,6 +135,7 @@ async def run_replay(client: "Client", arguments: argparse.Namespace) -> int:
         limit=arguments.limit,
         rate_per_s=arguments.rate_per_s,
         dry_run=arguments.dry_run,
+        schedules=arguments.schedules,
     )
 
     async def next_ones() -> "Replayed":
@@ -152,7 +155,9 @@ async def run_replay(client: "Client", arguments: argparse.Namespace) -> int:
 
 
 async def run_cancel(client: "Client", arguments: argparse.Namespace) -> int:
-    request = given(states=arguments.state, limit=arguments.limit, dry_run=arguments.dry_run)
+    request = given(
+        states=arguments.state, limit=arguments.limit, dry_run=arguments.dry_run, schedules=arguments.schedules
+    )
     changed = await _until_none_match(arguments, lambda: client.cancel_jobs(arguments.type, **request), "changed")
     await _find_all(client, arguments, changed, arguments.state or _UNFINISHED)
     return _show_bulk(arguments, changed, changed.changed, "cancelled")
@@ -212,16 +217,19 @@ async def _find_all(
     filters = given(type=arguments.type, code=codes and ",".join(dict.fromkeys(codes)))
     if "since" in arguments:
         filters |= given(since_ms=arguments.since, until_ms=arguments.until)
+    has_all = getattr(arguments, "schedules", True)
     found: dict[str, None] = {}
+    schedules: set[str] = set()
     with Progress("found", None) as progress:
         for state in dict.fromkeys(states):
             cursor, is_done = None, False
             while not is_done:
                 page = await client.results(state=state, cursor=cursor, limit=_PAGE, **filters)
-                found |= dict.fromkeys(job.id for job in page.jobs)
+                schedules |= {job.id for job in page.jobs if job.repeat and not has_all}
+                found |= dict.fromkeys(job.id for job in page.jobs if job.id not in schedules)
                 progress.at(len(found))
                 cursor, is_done = page.cursor, page.cursor is None
-    answer.ids, answer.matched, answer.more = list(found), len(found), False
+    answer.ids, answer.matched, answer.more, answer.schedules = list(found), len(found), False, len(schedules)
 
 
 def _show_bulk(arguments: argparse.Namespace, answer: "Changed | Replayed", count: int, done: str) -> int:
@@ -234,6 +242,8 @@ def _show_bulk(arguments: argparse.Namespace, answer: "Changed | Replayed", coun
         text = f"{counted(count, 'job')} {done}."
         if answer.more:
             text += " More match: use --all, or repeat the command."
+    if answer.schedules:
+        text += f" {counted(answer.schedules, 'schedule')} left alone: use --schedules for jobs that repeat, too."
     return show(arguments, answer, text)
 
 

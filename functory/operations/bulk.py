@@ -1,4 +1,5 @@
-"""Many jobs at once, chosen by a filter: cancel what is not over, delete what is.
+"""Many jobs at once, chosen by a filter: cancel what is not over, delete what is. Schedules, which are jobs that
+repeat, are left alone by who cancels or replays many, unless they are asked for.
 
 A type may be a pattern (GLOB). It is matched against the names of the tenant's types, and not against its jobs. Each
 call has a limit, and says whether more jobs match: repeat it until none do. Repeating is harmless.
@@ -33,11 +34,13 @@ class Place(NamedTuple):
 
 
 class Matching(NamedTuple):
-    """Ids that fit within the limit, with their types; after: others fit, too, from there on."""
+    """Ids that fit within the limit, with their types; after: others fit, too, from there on. schedules: how many were
+    left out on the way."""
 
     ids: tuple[str, ...]
     jobtypes: tuple[str, ...]
     after: Place | None
+    schedules: int = 0
 
     @property
     def more(self) -> bool:
@@ -45,15 +48,24 @@ class Matching(NamedTuple):
 
 
 class BulkReport(NamedTuple):
-    """changed is 0 in a dry run; jobs that changed by themselves meanwhile are not counted."""
+    """changed is 0 in a dry run; jobs that changed by themselves meanwhile are not counted. schedules: how many fit,
+    too, and were left alone."""
 
     ids: tuple[str, ...]
     changed: int
     more: bool
+    schedules: int = 0
 
 
 async def cancel_jobs(
-    service: Service, who: Principal, pattern: str, states: Sequence[JobState], *, limit: int, dry_run: bool
+    service: Service,
+    who: Principal,
+    pattern: str,
+    states: Sequence[JobState],
+    *,
+    limit: int,
+    dry_run: bool,
+    schedules: bool = False,
 ) -> BulkReport:
     """Cancel jobs of the matching types that are in one of these states, running ones last. What was posted before
     is among them, unless a long backlog of the tenant stands before it."""
@@ -63,16 +75,16 @@ async def cancel_jobs(
     ordered = [state for state in UNFINISHED if state in states]
     jobtypes = await types_matching(service, who.tenant, pattern)
     filters = [JobFilter(state, jobtype) for state in ordered for jobtype in jobtypes]
-    found = await matching(service, who.tenant, filters, limit)
+    found = await matching(service, who.tenant, filters, limit, schedules=schedules)
     ids, more = found.ids, found.more
     if dry_run or not ids:
-        return BulkReport(ids, 0, more)
+        return BulkReport(ids, 0, more, found.schedules)
     changed = 0
     for start in range(0, len(ids), _AT_ONCE):
         some = ids[start : start + _AT_ONCE]
         changed += sum(await asyncio.gather(*(_is_cancelled(service, who.tenant, job_id) for job_id in some)))
     await audit(service, who.key_id, "job.cancel", who.tenant, type=pattern, matched=len(ids), changed=changed)
-    return BulkReport(ids, changed, more)
+    return BulkReport(ids, changed, more, found.schedules)
 
 
 async def delete_jobs(
@@ -103,11 +115,18 @@ async def delete_jobs(
 
 
 async def matching(
-    service: Service, tenant: str, filters: Sequence[JobFilter], limit: int, begin: Place | None = None
+    service: Service,
+    tenant: str,
+    filters: Sequence[JobFilter],
+    limit: int,
+    begin: Place | None = None,
+    *,
+    schedules: bool = True,
 ) -> Matching:
     """The jobs that fit one of the filters, in their order. With begin, those after it: the filters are of one state
-    then, and in the order of their types."""
+    then, and in the order of their types. Without schedules, those that repeat are only counted."""
     found: dict[str, str] = {}
+    left_out: set[str] = set()
     for number, where in enumerate(filters):
         cursor: str | None = None
         if begin is not None and (where.jobtype or "") <= begin.jobtype:
@@ -117,18 +136,22 @@ async def matching(
         while True:
             size = min(_PAGE, limit - len(found))
             page = await service.store.list_jobs(tenant, where, now_ms=service.now_ms(), cursor=cursor, limit=size)
-            found |= {record.job.id: record.job.jobtype for record in page.records}
+            jobs = [record.job for record in page.records]
+            if not schedules:
+                left_out |= {job.id for job in jobs if job.repeat}
+            found |= {job.id: job.jobtype for job in jobs if schedules or not job.repeat}
             cursor = page.cursor
             if len(found) >= limit:
                 here = None if cursor is None else Place(where.jobtype or "", cursor)
-                return _matching(found, here or await _first(service, tenant, filters[number + 1 :]))
+                after = here or await _first(service, tenant, filters[number + 1 :])
+                return _matching(found, after, len(left_out))
             if cursor is None:
                 break
-    return _matching(found, None)
+    return _matching(found, None, len(left_out))
 
 
-def _matching(found: dict[str, str], after: Place | None) -> Matching:
-    return Matching(tuple(found), tuple(dict.fromkeys(found.values())), after)
+def _matching(found: dict[str, str], after: Place | None, schedules: int) -> Matching:
+    return Matching(tuple(found), tuple(dict.fromkeys(found.values())), after, schedules)
 
 
 async def _first(service: Service, tenant: str, filters: Sequence[JobFilter]) -> Place | None:

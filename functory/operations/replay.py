@@ -22,6 +22,8 @@ class ReplayReport(NamedTuple):
     replayed: int
     cursor: str | None
     last_due_ms: int | None
+    schedules: int = 0
+    """How many match, too, and were left alone."""
 
     @property
     def more(self) -> bool:
@@ -46,24 +48,26 @@ async def replay(
     pattern: str | None = None,
     after_ms: int | None = None,
     cursor: str | None = None,
+    schedules: bool = False,
 ) -> ReplayReport:
     """Queue up to `limit` jobs again, the n-th due n / rate_per_s from now: the rate holds however fast runners are.
     after_ms: when the last ones of the call before are due; those of this one follow at the same rate. cursor: of the
     call before; this one begins after the jobs of that, also after those that could not be queued again.
 
-    With a pattern, those of the types that it matches. Repeating it replays nothing twice, because a queued job is not
-    archived. Raises InvalidInput, QuotaExceeded (too many types would have jobs); none was queued then.
+    With a pattern, those of the types that it matches. Jobs that repeat only with schedules: they would go on with
+    that. Repeating it replays nothing twice, because a queued job is not archived. Raises InvalidInput, QuotaExceeded
+    (too many types would have jobs); none was queued then.
     """
     tenant, filters = who.tenant, [where]
     begin = None if cursor is None else _read_cursor(cursor, has_types=pattern is not None)
     if pattern is not None:
         filters = [where._replace(jobtype=jobtype) for jobtype in await types_matching(service, tenant, pattern)]
-    found = await matching(service, tenant, filters, limit, begin)
+    found = await matching(service, tenant, filters, limit, begin, schedules=schedules)
     ids, after = found.ids, None if found.after is None else f"{found.after.jobtype}/{found.after.cursor}"
     now_ms = service.now_ms()
     first_ms, step = _pace(len(ids), rate_per_s, after_ms, now_ms)
     if dry_run or not ids:
-        return ReplayReport(ids, 0, after, None)
+        return ReplayReport(ids, 0, after, None, found.schedules)
     await service.admission.take_types(tenant, who.limits, found.jobtypes)
     replayed, due_ms = 0, first_ms
     for start in range(0, len(ids), step):
@@ -72,7 +76,7 @@ async def replay(
         replayed += len(await service.store.replay_jobs(tenant, chunk, dt_ms=due_ms, now_ms=now_ms))
     await audit(service, who.key_id, "job.replay", tenant, matched=len(ids), replayed=replayed)
     service.control.wake()
-    return ReplayReport(ids, replayed, after, due_ms)
+    return ReplayReport(ids, replayed, after, due_ms, found.schedules)
 
 
 def _pace(count: int, rate_per_s: float | None, after_ms: int | None, now_ms: int) -> _Pace:

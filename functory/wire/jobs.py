@@ -258,7 +258,8 @@ class DeletedJobs(Answer):
 
 
 class CancelBody(Request):
-    """Which jobs to cancel: `type` is a type or a GLOB pattern, such as `mail*`."""
+    """Which jobs to cancel: `type` is a type or a GLOB pattern, such as `mail*`. `schedules`: also those that repeat,
+    which ends them."""
 
     type: TypePattern
     states: Annotated[list[UnfinishedName], Meta(min_length=1, max_length=5)] = field(
@@ -266,6 +267,7 @@ class CancelBody(Request):
     )
     limit: Annotated[int, Meta(ge=1, le=1000)] = 1000
     dry_run: bool = False
+    schedules: bool = False
 
 
 class DeleteBody(Request):
@@ -280,19 +282,21 @@ class DeleteBody(Request):
 
 
 class Changed(Answer):
-    """`matched` jobs fit the filter within the limit, `changed` were cancelled or deleted; `more`: others fit, too."""
+    """`matched` jobs fit the filter within the limit, `changed` were cancelled or deleted; `more`: others fit, too.
+    `schedules`: so many would fit, but repeat, and were left alone."""
 
     matched: int
     changed: int
     more: bool
     dry_run: bool
     ids: list[str]
+    schedules: int = 0
 
 
 class ReplayBody(Request):
     """Which archived jobs to queue again: `type` is a type or a GLOB pattern. `rate_per_s` spreads them over time, from
     now on, or following the call before if `after_ms` is its `last_due_ms`. `cursor`: of the call before, to begin
-    after its jobs."""
+    after its jobs. `schedules`: also those that repeat, which go on with that."""
 
     type: TypePattern | None = None
     codes: Annotated[list[CodeName], Meta(min_length=1, max_length=4)] = field(
@@ -305,6 +309,7 @@ class ReplayBody(Request):
     after_ms: TimeMs | None = None
     cursor: Annotated[str, Meta(max_length=2000)] | None = None
     dry_run: bool = False
+    schedules: bool = False
 
 
 class Replayed(Answer):
@@ -321,6 +326,8 @@ class Replayed(Answer):
     """Daemons of older versions do not say it."""
     cursor: str | None = None
     """For the next call, if there is more: it begins after these jobs, also after those that could not be queued."""
+    schedules: int = 0
+    """So many would match, but repeat, and were left alone."""
 
 
 class QueueBody(Request):

@@ -151,3 +151,21 @@ async def test_listings_take_a_pattern(site: Site) -> None:
         await site.run(1, Code.FAILED, jobtype, fingerprint="f", message="oh")
     failures = await site.get("/acme/failures?type=m*")
     assert [group["type"] for group in failures.json["failures"]] == ["mail.send"]
+
+
+async def test_schedules_are_left_alone_unless_they_are_asked_for(site: Site) -> None:
+    await add(site, "mail")
+    await site.add("s", path="/acme/job/mail/add?unique=n&repeat=FINISHED,%20%2B1%20DAY&delay_s=60")
+    dry = await site.post("/acme/cancel", json={"type": "mail", "dry_run": True})
+    assert (dry.json["matched"], dry.json["schedules"]) == (2, 1)
+    done = await site.post("/acme/cancel", json={"type": "mail"})
+    assert (done.json["changed"], done.json["more"], done.json["schedules"]) == (2, False, 1)
+    assert await codes(site, "mail") == ["cancelled", "cancelled", "deferred"]
+    done = await site.post("/acme/cancel", json={"type": "mail", "schedules": True})
+    assert (done.json["changed"], done.json["schedules"]) == (1, 0)
+    again = await site.post("/acme/replay", json={"type": "mail", "codes": ["cancelled"]})
+    assert (again.json["replayed"], again.json["schedules"]) == (2, 1)
+    assert await codes(site, "mail") == ["cancelled", "waiting", "waiting"]
+    again = await site.post("/acme/replay", json={"codes": ["cancelled"], "schedules": True})
+    assert (again.json["replayed"], again.json["schedules"]) == (1, 0)
+    assert len((await site.get("/acme/schedules")).json["jobs"]) == 1

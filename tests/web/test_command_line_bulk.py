@@ -47,6 +47,19 @@ async def test_replaying_all_keeps_to_the_rate_and_leaves_out_what_fails_again(
     assert sorted(due.values()) == sorted(ids), "each of them once"
 
 
+async def test_schedules_are_left_alone_and_the_answer_says_so(site: Site, terminal: Terminal) -> None:
+    await site.add("1", "2", "3")
+    await site.add("s", path="/acme/job/thumb/add?unique=n&repeat=FINISHED,%20%2B1%20DAY&delay_s=60")
+    hint = " 1 schedule left alone: use --schedules for jobs that repeat, too.\n"
+    assert await terminal.run("cancel", "thumb", "--dry-run") == "3 jobs match." + hint
+    assert await terminal.run("cancel", "thumb", "--dry-run", "--all", "--limit", "2") == "3 jobs match." + hint
+    assert await terminal.run("cancel", "thumb", "--dry-run", "--schedules") == "4 jobs match.\n"
+    assert await terminal.run("cancel", "thumb", "--all", "--limit", "2") == "3 jobs cancelled." + hint
+    assert await terminal.run("cancel", "thumb", "--schedules") == "1 job cancelled.\n"
+    assert await terminal.run("replay", "--code", "cancelled") == "3 jobs queued again." + hint
+    assert await terminal.run("replay", "--code", "cancelled", "--schedules") == "1 job queued again.\n"
+
+
 async def test_jobs_of_several_states_and_codes_are_listed_together(site: Site, terminal: Terminal) -> None:
     waiting, cancelled = await site.add("x", "y")
     (deferred,) = await site.add("x", path="/acme/job/thumb/add?delay_s=60")

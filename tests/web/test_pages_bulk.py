@@ -144,3 +144,18 @@ async def test_a_cursor_that_is_none_is_said_in_its_place(site: Site) -> None:
     async with visitor(site, "acme") as acme:
         page = await acme.get("/ui/t/acme/jobs?cursor=nonsense")
         assert (page.status, "<h1>Jobs</h1>" in page.text, 'id="problem"' in page.text) == (422, True, True)
+
+
+async def test_schedules_are_left_alone_and_told(site: Site) -> None:
+    await site.add("a", "b")
+    await site.add("nightly", path="/acme/job/thumb/add?unique=n&repeat=FINISHED,%20%2B1%20DAY&delay_s=60")
+    async with visitor(site, "acme") as acme:
+        looked = await acme.get("/ui/t/acme/cancel?type=thumb&waiting=yes&deferred=yes&look=1")
+        assert (FOUND.findall(looked.text), "1 schedule matches" in looked.text) == (["2"], True)
+        await acme.post("/ui/t/acme/cancel", {"type": "thumb", "waiting": "yes", "deferred": "yes"})
+        assert (await states_of(site, "waiting"), await states_of(site, "deferred")) == (0, 1)
+        (schedule,) = (await site.get("/acme/schedules")).json["jobs"]
+        await site.post(f"/acme/job/{schedule['id']}/cancel")
+        looked = await acme.get("/ui/t/acme/replay?type=thumb&cancelled=yes&age=1d&look=1")
+        assert (FOUND.findall(looked.text), "1 schedule matches" in looked.text) == (["2"], True)
+        assert schedule["id"] not in looked.text

@@ -116,6 +116,7 @@ async def replay_jobs(call: Call, body: ReplayBody) -> Replayed:
         pattern=body.type,
         after_ms=body.after_ms,
         cursor=body.cursor,
+        schedules=body.schedules,
     )
     return Replayed(
         matched=len(report.ids),
@@ -126,6 +127,7 @@ async def replay_jobs(call: Call, body: ReplayBody) -> Replayed:
         now_ms=now_ms,
         cursor=report.cursor,
         ids=list(report.ids),
+        schedules=report.schedules,
     )
 
 
@@ -133,7 +135,13 @@ async def replay_jobs(call: Call, body: ReplayBody) -> Replayed:
 async def cancel_jobs(call: Call, body: CancelBody) -> Changed:
     states = [JobState(state) for state in body.states]
     report = await bulk.cancel_jobs(
-        call.service, call.principal, body.type, states, limit=body.limit, dry_run=body.dry_run
+        call.service,
+        call.principal,
+        body.type,
+        states,
+        limit=body.limit,
+        dry_run=body.dry_run,
+        schedules=body.schedules,
     )
     return _changed(report, dry_run=body.dry_run)
 
@@ -154,4 +162,4 @@ async def delete_jobs(call: Call, body: DeleteBody) -> Changed:
 
 
 def _changed(report: bulk.BulkReport, *, dry_run: bool) -> Changed:
-    return Changed(len(report.ids), report.changed, report.more, dry_run, list(report.ids))
+    return Changed(len(report.ids), report.changed, report.more, dry_run, list(report.ids), report.schedules)

@@ -106,13 +106,14 @@ async def _look(call: PageCall, deed: _Deed, choice: _Choice) -> dict[str, Any]:
     states = [JobState.ARCHIVED] if deed is _DELETE else [JobState(name) for name in choice.boxes]
     codes = frozenset(map(Code, choice.boxes)) if deed is _DELETE else None
     where = JobFilter(states[0], None, codes, *span_of(choice.age, call.now_ms))
-    page = await jobs.list_states(
-        call.service, call.tenant, states, where, named=choice.type, cursor=None, limit=_EXAMPLES
-    )
+    most = _EXAMPLES + min(report.schedules, _EXAMPLES)  # some of which are left alone
+    page = await jobs.list_states(call.service, call.tenant, states, where, named=choice.type, cursor=None, limit=most)
+    shown = [record for record in page.records if deed is _DELETE or not record.job.repeat]
     return {
         "found": len(report.ids),
         "has_more": report.more,
-        "examples": [line_of(record) for record in page.records],
+        "schedules": report.schedules,
+        "examples": [line_of(record) for record in shown[:_EXAMPLES]],
     }
 
 

@@ -37,6 +37,7 @@ async def choose(call: PageCall) -> Page:
         "looked": choice is not None and "look" in given,
         "found": 0,
         "has_more": False,
+        "schedules": 0,
         "examples": [],
         "now_ms": call.now_ms,
     }
@@ -47,7 +48,8 @@ async def choose(call: PageCall) -> Page:
         values |= {
             "found": len(report.ids),
             "has_more": report.more,
-            "examples": [line_of(record) for record in page.records],
+            "schedules": report.schedules,
+            "examples": [line_of(record) for record in page.records if not record.job.repeat],
         }
     return Page("replay.html", values, 422 if choice is None else 200)
 
