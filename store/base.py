@@ -36,6 +36,7 @@ from store.protocol.secrets import SecretShelf
 from store.protocol.straight import StraightVerbs
 from store.protocol.tenants import TenantRegister
 from store.protocol.transfer import StoreTransfer
+from store.values.again import Binding
 from store.values.claims import ClaimedJobs
 from store.values.consumers import (
     MAX_WINDOW,
@@ -52,7 +53,6 @@ from store.values.jobs import (
     AddReport,
     Archive,
     Attempt,
-    Binding,
     CreateReport,
     Creation,
     Discard,

@@ -14,6 +14,7 @@ from functory.cli.settings import add_settings, config_of
 from functory.transfer.backup import Say, make_backup
 from functory.transfer.manifest import Manifest
 from functory.transfer.restore import restore_backup
+from functory.vault.place import key_place
 from vocabulary.clock import SystemClock
 
 
@@ -55,6 +56,9 @@ def run_backup(arguments: argparse.Namespace) -> int:
             print(
                 f"WARNING: journal {journal.name} has {journal.damages} damaged places, which were copied as they are"
             )
+    if _has_secrets(manifest):
+        key = key_place(settings).path
+        print(f"Tenants' secrets are in it, sealed. Their key is not: keep a copy of {key} somewhere else.")
     if manifest.store is None and not arguments.journals_only:
         print("The store is on a server and not in this backup: take its dump or snapshot now, after this.")
     return 0
@@ -77,7 +81,17 @@ def run_restore(arguments: argparse.Namespace) -> int:
         return 0
     print(f"{settings.data_dir} is restored and checked\n{_describe(manifest)}")
     print(f"Jobs that ended after {moment(manifest.began_ms)} are as they were then, and run again.")
+    key = key_place(settings).path
+    if _has_secrets(manifest) and key is not None and not key.exists():
+        print(
+            f"WARNING: tenants' secrets are sealed, and there is no key in {key}: put the copy that you kept there, or"
+            " jobs that need them wait (docs/secrets.md)"
+        )
     return 0
+
+
+def _has_secrets(manifest: Manifest) -> bool:
+    return manifest.store is not None and manifest.store.records.get("secrets", 0) > 0
 
 
 def _describe(manifest: Manifest) -> str:

@@ -185,7 +185,7 @@ async def _until_none_match(arguments: argparse.Namespace, call: Callable[[], Aw
     if not arguments.all or arguments.dry_run:
         return answer
     seen = dict.fromkeys(answer.ids)
-    total = getattr(answer, count)
+    total, schedules = getattr(answer, count), answer.schedules
     with Progress(count, None) as progress:
         while answer.more:
             progress.at(total)
@@ -195,9 +195,11 @@ async def _until_none_match(arguments: argparse.Namespace, call: Callable[[], Aw
                 break
             seen |= dict.fromkeys(news)
             total += getattr(answer, count)
+            schedules = answer.schedules + (schedules if count == "replayed" else 0)
         progress.at(total)
     answer.ids, answer.matched = list(seen), len(seen)
     setattr(answer, count, total)
+    answer.schedules = schedules
     return answer
 
 

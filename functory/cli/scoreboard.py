@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from functory.wire.scoreboard import Quantiles, Scoreboard, TypeRow
 
 _REDRAW_S: Final = 1.0
+_WHOLE_MS: Final = 100
 _HOME_AND_CLEAR: Final = "\x1b[H\x1b[J"
 
 
@@ -72,4 +73,8 @@ def _marks(row: "TypeRow") -> str:
 
 
 def _quantile(quantiles: "Quantiles | None", name: str) -> object:
-    return "-" if quantiles is None else round(getattr(quantiles, name), 1)
+    """They are known to an eighth: the digits of a thousandth would be made up."""
+    if quantiles is None:
+        return "-"
+    value_ms: float = getattr(quantiles, name)
+    return round(value_ms) if value_ms >= _WHOLE_MS else round(value_ms, 1)

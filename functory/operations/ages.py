@@ -39,3 +39,9 @@ def span_of(age: str, now_ms: int) -> Span:
         None if oldest_ms is None else max(now_ms - oldest_ms, 0),
         None if youngest_ms is None else max(now_ms - youngest_ms, 0),
     )
+
+
+def span_until(age: str, at_ms: int) -> Span:
+    """The same, without what ended after that moment."""
+    since_ms, until_ms = span_of(age, at_ms)
+    return Span(since_ms, at_ms + 1 if until_ms is None else until_ms)

@@ -16,11 +16,14 @@ from functory.operations.jobs import cancel_job
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.type_patterns import types_matching
-from store.base import Code, JobFilter, JobState
+from store.base import Code, JobFilter, JobPage, JobRecord, JobState
 from store.errors import Conflict
 
 UNFINISHED: Final = (JobState.WAITING, JobState.DEFERRED, JobState.PAUSED, JobState.LAPSED, JobState.RUNNING)
 _PAGE: Final = 1000
+_FEW: Final = 100
+"""Are read together at least, where some of them may be left out."""
+_MOST_READS: Final = 100
 _AT_ONCE: Final = 20
 """Runs that are stopped side by side."""
 
@@ -124,9 +127,9 @@ async def matching(
     schedules: bool = True,
 ) -> Matching:
     """The jobs that fit one of the filters, in their order. With begin, those after it: the filters are of one state
-    then, and in the order of their types. Without schedules, those that repeat are only counted."""
-    found: dict[str, str] = {}
-    left_out: set[str] = set()
+    then, and in the order of their types. Without schedules, those that repeat are only counted; so many of them that
+    the search takes long break it off, and it goes on from there."""
+    search = _Search(service, tenant, schedules=schedules)
     for number, where in enumerate(filters):
         cursor: str | None = None
         if begin is not None and (where.jobtype or "") <= begin.jobtype:
@@ -134,32 +137,61 @@ async def matching(
                 continue
             cursor = begin.cursor or None
         while True:
-            size = min(_PAGE, limit - len(found))
-            page = await service.store.list_jobs(tenant, where, now_ms=service.now_ms(), cursor=cursor, limit=size)
-            jobs = [record.job for record in page.records]
-            if not schedules:
-                left_out |= {job.id for job in jobs if job.repeat}
-            found |= {job.id: job.jobtype for job in jobs if schedules or not job.repeat}
-            cursor = page.cursor
-            if len(found) >= limit:
-                here = None if cursor is None else Place(where.jobtype or "", cursor)
-                after = here or await _first(service, tenant, filters[number + 1 :])
-                return _matching(found, after, len(left_out))
+            cursor = await search.take(where, cursor, limit - len(search.found))
+            if len(search.found) >= limit:
+                return search.result(await search.look_on(filters[number:], cursor))
             if cursor is None:
                 break
-    return _matching(found, None, len(left_out))
+            if search.reads >= _MOST_READS:
+                return search.result(Place(where.jobtype or "", cursor))
+    return search.result(None)
 
 
-def _matching(found: dict[str, str], after: Place | None, schedules: int) -> Matching:
-    return Matching(tuple(found), tuple(dict.fromkeys(found.values())), after, schedules)
+class _Search:
+    def __init__(self, service: Service, tenant: str, *, schedules: bool) -> None:
+        self._service = service
+        self._tenant = tenant
+        self._schedules = schedules
+        self.found: dict[str, str] = {}
+        """Ids, with their types."""
+        self._left_out: set[str] = set()
+        self.reads = 0
 
+    async def take(self, where: JobFilter, cursor: str | None, room: int) -> str | None:
+        """Some more, as many as there is room for. Returns where it goes on, if it does."""
+        page = await self._list(where, cursor, room if self._schedules else max(room, _FEW))
+        wanted = [number for number, record in enumerate(page.records) if self._is_wanted(record)]
+        if len(wanted) > room:  # a cursor stands at the end of a page, so it is read again, up to the last of them
+            page = await self._list(where, cursor, wanted[room - 1] + 1)
+        self._leave_out(page)
+        self.found |= {record.job.id: record.job.jobtype for record in page.records if self._is_wanted(record)}
+        return page.cursor
 
-async def _first(service: Service, tenant: str, filters: Sequence[JobFilter]) -> Place | None:
-    """The first of the filters that a job fits."""
-    for where in filters:
-        if (await service.store.list_jobs(tenant, where, now_ms=service.now_ms(), limit=1)).records:
-            return Place(where.jobtype or "", "")
-    return None
+    async def look_on(self, filters: Sequence[JobFilter], cursor: str | None) -> Place | None:
+        """Where others fit that are wanted, too: after the cursor in the first of the filters, if there is one, or in
+        those that follow."""
+        for where in filters if cursor is not None else filters[1:]:
+            page = await self._list(where, cursor, 1 if self._schedules else _PAGE)
+            if page.cursor is not None or any(map(self._is_wanted, page.records)):
+                return Place(where.jobtype or "", cursor or "")
+            self._leave_out(page)
+            cursor = None
+        return None
+
+    def result(self, after: Place | None) -> Matching:
+        jobtypes = tuple(dict.fromkeys(self.found.values()))
+        return Matching(tuple(self.found), jobtypes, after, len(self._left_out))
+
+    def _is_wanted(self, record: JobRecord) -> bool:
+        return self._schedules or not record.job.repeat
+
+    def _leave_out(self, page: JobPage) -> None:
+        self._left_out |= {record.job.id for record in page.records if not self._is_wanted(record)}
+
+    async def _list(self, where: JobFilter, cursor: str | None, count: int) -> JobPage:
+        self.reads += 1
+        now_ms, size = self._service.now_ms(), min(count, _PAGE)
+        return await self._service.store.list_jobs(self._tenant, where, now_ms=now_ms, cursor=cursor, limit=size)
 
 
 async def _is_cancelled(service: Service, tenant: str, job_id: str) -> bool:

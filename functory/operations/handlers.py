@@ -143,7 +143,7 @@ def _still_printing_no_jobs(before: Mapping[str, object], fields: Mapping[str, o
     """The one option that outlives a change of language: what strangers send shall not begin to make jobs by that."""
     old, new = before.get("options"), fields.get("options", {})
     if isinstance(old, Mapping) and isinstance(new, Mapping) and old.get("printed_jobs") == 0:
-        return {"options": {"printed_jobs": 0, **new}}
+        return {"options": {name: value for name, value in {"printed_jobs": 0, **new}.items() if value is not None}}
     return {}
 
 

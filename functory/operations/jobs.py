@@ -170,6 +170,12 @@ async def list_jobs(
     return await service.store.list_jobs(tenant, where, now_ms=service.now_ms(), cursor=cursor, limit=limit)
 
 
+async def get_lines(service: Service, tenant: str, ids: Sequence[str]) -> list[JobRecord]:
+    """Those of a few jobs that are there, as listings have them: without payloads and results."""
+    found = [await service.store.get_job(tenant, it, now_ms=service.now_ms(), max_bytes=0) for it in ids]
+    return [record for record in found if record is not None]
+
+
 async def list_states(
     service: Service,
     tenant: str,

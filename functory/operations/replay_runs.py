@@ -7,7 +7,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from functory.errors import Missing
-from functory.operations.ages import span_of
+from functory.operations.ages import span_until
+from functory.operations.jobs import get_lines
 from functory.operations.principal import Principal
 from functory.operations.replay import ReplayReport, replay
 from functory.operations.service import Service
@@ -29,10 +30,13 @@ class ReplayChoice(msgspec.Struct, frozen=True):
     age: str
     limit: int
     rate_per_s: float | None
+    at_ms: int = 0
+    """When it was chosen: what ended later is not meant."""
 
-    def where(self, now_ms: int) -> JobFilter:
+    def where(self) -> JobFilter:
         """But for the type."""
-        return JobFilter(JobState.ARCHIVED, None, frozenset(map(Code, self.codes)), *span_of(self.age, now_ms))
+        span = span_until(self.age, self.at_ms)
+        return JobFilter(JobState.ARCHIVED, None, frozenset(map(Code, self.codes)), *span)
 
 
 class ReplayRun(msgspec.Struct, frozen=True):
@@ -82,8 +86,7 @@ async def watch_run(service: Service, tenant: str, name: str) -> ReplayProgress:
     ended = [job_id for job_id, state in states.items() if state is JobState.ARCHIVED]
     codes = await service.store.get_codes(tenant, ended)
     bad = [job_id for job_id, code in codes.items() if code in FAILED_CODES]
-    read = [await service.store.get_job(tenant, it, now_ms=service.now_ms(), max_bytes=0) for it in bad[:EXAMPLES]]
-    examples = [record for record in read if record is not None]
+    examples = await get_lines(service, tenant, bad[:EXAMPLES])
     return ReplayProgress(run, counts, len(run.ids) - len(states), len(bad), examples)
 
 
@@ -99,7 +102,7 @@ async def _replay(service: Service, who: Principal, choice: ReplayChoice, *, dry
     return await replay(
         service,
         who,
-        choice.where(service.now_ms()),
+        choice.where(),
         limit=choice.limit,
         rate_per_s=choice.rate_per_s,
         dry_run=dry_run,

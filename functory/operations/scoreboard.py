@@ -14,7 +14,7 @@ WIDTHS: Final = {"minute": MINUTE_MS, "hour": HOUR_MS, "day": DAY_MS}
 
 
 class Window(NamedTuple):
-    """What ended within the window."""
+    """What ended within the window. A job that is cancelled has rarely run, and does not count."""
 
     ended: int
     failed: int
@@ -108,7 +108,7 @@ async def _windows(buckets: list[Bucket]) -> dict[str, Window]:
         before.wait.merge(bucket.wait)
         bad = bucket.failed + bucket.abandoned
         windows[bucket.jobtype] = Window(
-            before.ended + bucket.ok + bad + bucket.cancelled,
+            before.ended + bucket.ok + bad,
             before.failed + bad,
             before.runner_us + bucket.runner_us,
             before.duration,

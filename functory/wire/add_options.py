@@ -48,10 +48,10 @@ def check_number(options: AddOptions, count: int) -> None:
         )
 
 
-def check_type(job_type: str) -> None:
+def check_type(job_type: object) -> None:
     """Raises InvalidInput."""
-    if not is_type(job_type):
-        raise InvalidInput(f"{job_type[:80]!r} is not a type: {TYPE_RULE}", detail={"field": "type"})
+    if not isinstance(job_type, str) or not is_type(job_type):
+        raise InvalidInput(f"{job_type!r:.80} is not a type: {TYPE_RULE}", detail={"field": "type"})
 
 
 def check_delay(delay_s: object) -> None:

@@ -23,10 +23,10 @@ from store.names import (
     checked_tenant_of,
 )
 from store.protocol.queue import JobQueue
+from store.values.again import Binding
 from store.values.claims import ClaimedJobs
 from store.values.jobs import (
     AddReport,
-    Binding,
     Creation,
     EndOfRun,
     ExpireReport,

@@ -4,10 +4,10 @@ import abc
 from collections.abc import Sequence
 
 from store.names import MAX_DATA_BYTES
+from store.values.again import Binding
 from store.values.claims import ClaimedJobs
 from store.values.jobs import (
     AddReport,
-    Binding,
     Creation,
     EndOfRun,
     ExpireReport,

@@ -2,6 +2,7 @@
 
 jobs.py         jobs, outcomes, releases, listings, and the reports of the verbs on them;
                 job_changes.py what is to be changed of one; claims.py what a claim asks for and takes
+again.py        what is said a second time: a request under its key, a job under its unique name
 repeating.py    the place of a job among those that repeat
 records.py      handlers, tenants, keys, daemons, rate domains, audit events
 consumers.py    consumers: the record of one, who leads it, its window

@@ -46,21 +46,6 @@ class Creation(NamedTuple):
     keeps: frozenset[str] = frozenset()
 
 
-def takes_time(job: NewJob, repeat: str, keeps: frozenset[str]) -> bool:
-    """Whether a live job with the same unique name, and that repeat so far, is due from now on when this one is."""
-    return keeps.isdisjoint({"repeat", "due"}) and job.repeat not in {"", repeat}
-
-
-def says_it_again(job: NewJob, keeps: frozenset[str], repeat: str, priority: int, data: bytes) -> bool:
-    """Whether it is the schedule that a live job with the same unique name has: nothing of that would change."""
-    return (
-        bool(job.repeat)
-        and ("repeat" in keeps or job.repeat == repeat)
-        and ("priority" in keeps or job.priority == priority)
-        and ("data" in keeps or job.data == data)
-    )
-
-
 class Job(NamedTuple):
     """A job as it is delivered to a worker, or read back.
 
@@ -275,19 +260,6 @@ class AddReport(NamedTuple):
 
     added: int
     duplicates: int
-
-
-class Binding(NamedTuple):
-    """What a request that adds its jobs once leaves behind, where `get_once` finds it: under `more`, first, what else
-    is to be known of it; under `key` its value; under `done`, after its jobs, that they are there. Nobody else writes
-    under `more` and `done`."""
-
-    tenant: str
-    key: str
-    value: bytes
-    done: str
-    expires_ms: int
-    more: tuple[str, bytes] | None = None
 
 
 class CreateReport(NamedTuple):

@@ -66,6 +66,7 @@ async def test_a_mistake_is_the_same_error_on_both_kinds(place: Place) -> None:
             (queue.add("resize", "x", domain="a\n"), InvalidInput, "rate domain 'a\\n'"),
             (queue.add("resize", "x", key="k" * 256), InvalidInput, "key"),
             (queue.add("bad type", "x"), InvalidInput, "'bad type' is not a type"),
+            (queue.add(None, "x"), InvalidInput, "None is not a type"),  # type: ignore[arg-type]
             (queue.add("resize"), InvalidInput, "give a payload"),
             (queue.register("good", "bad type"), InvalidInput, "'bad type' is not a type"),
             (queue.register("resize", options={"max_atempts": 3}), InvalidInput, "options.max_atempts"),

@@ -14,8 +14,8 @@ from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.submit import Submission, submit_once
 from functory.tenant_limits import TenantLimits
-from store.base import Binding
 from store.errors import StoreUnavailable
+from tests.support.half_bound import crash_after_the_key
 from tests.support.service import register, running_daemon, until
 
 WHO = Principal("test", "acme", frozenset({"manage", "read", "submit"}), TenantLimits())
@@ -86,17 +86,11 @@ async def test_what_a_crash_left_out_is_added_by_the_repeat(
     async def crash(*_: object, **__: object) -> None:
         raise RuntimeError("the daemon ends here")
 
-    async def bind_and_crash(binding: Binding, _: object, *, now_ms: int) -> None:
-        """On a store without transactions."""
-        tenant, key, value, _, expires_ms, _ = binding
-        await daemon.store.put_once(tenant, key, value, expires_ms=expires_ms, now_ms=now_ms)
-        await crash()
-
     await register(daemon, "acme-pay", "return payload", keep="none")
     service = service_of(daemon)
     with monkeypatch.context() as patch:
         patch.setattr(daemon.store, "add_jobs", crash)
-        patch.setattr(daemon.store, "add_jobs_once", bind_and_crash)
+        patch.setattr(daemon.store, "add_jobs_once", crash_after_the_key(daemon.store))
         patch.setattr(daemon.store, "create_jobs", crash)
         with pytest.raises(RuntimeError):
             await request_once(service)

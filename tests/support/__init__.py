@@ -27,6 +27,7 @@ Stores
   rate_bucket.py        the bucket of a rate domain, in memory
   store_audit.py        what holds for any store at rest
   store_content.py      a store with something of everything in it; told.py what a moved one must have
+  half_bound.py         a request that ends between its idempotency key and its jobs
   turns.py              two stores taking turns, one of them stopped between two of its steps
   store_worker.py, key_worker.py, straight_worker.py, migration_worker.py   processes that work until they are killed
   mongo_server.py       a MongoDB server; mongo_cut.py a proxy that breaks its connections

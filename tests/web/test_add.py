@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from store.base import Archive, Code, JobRecord, Outcome
+from tests.support.half_bound import crash_after_the_key
 from tests.support.web import T0, Site
 
 ADD = "/acme/job/thumb/add"
@@ -313,12 +314,9 @@ async def test_an_idempotency_key_belongs_to_one_request(site: Site) -> None:
 async def test_a_crash_between_key_and_jobs_is_repaired_by_the_repeated_request(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(*_: object, **__: object) -> None:
-        raise ConnectionError("crash")
-
     path = ADD + "?idempotency_key=k"
     with monkeypatch.context() as patch:
-        patch.setattr(site.store, "add_jobs", fail)
+        patch.setattr(site.store, "add_jobs_once", crash_after_the_key(site.store))
         assert (await site.post(path, data=b"a\nb")).status == 500
     ids = await site.add("a", "b", path=path)
     assert [(await stored(site, job_id)).job.data for job_id in ids] == [b"a", b"b"]

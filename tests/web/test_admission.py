@@ -13,6 +13,7 @@ from functory.operations.service import OperationSettings
 from functory.operations.tenants import update_tenant
 from functory.tenant_limits import TenantLimits
 from store.base import Code, CreateReport, Creation, JobState
+from tests.support.half_bound import crash_after_the_key
 from tests.support.service import until
 from tests.support.web import Answer, Site, open_site
 
@@ -105,14 +106,10 @@ async def test_jobs_of_a_repeated_request_that_are_not_there_are_new_ones(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The daemon ended between the key and the jobs, and the quota was used up meanwhile."""
-
-    async def crash(*_: object, **__: object) -> None:
-        raise RuntimeError("the daemon ends here")
-
     await limit(site, max_jobs=2)
     path = "/acme/job/thumb/add?idempotency_key=k"
     with monkeypatch.context() as patch:
-        patch.setattr(site.store, "add_jobs", crash)
+        patch.setattr(site.store, "add_jobs_once", crash_after_the_key(site.store))
         assert (await site.post(path, data=b"a\nb")).status == 500
     site.clock.advance(2)
     await site.add("c")

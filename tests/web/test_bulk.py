@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from functory.operations import bulk
 from store.base import Code, JobFilter, JobState
 from tests.support.web import SYSID, Site
 
@@ -169,3 +170,38 @@ async def test_schedules_are_left_alone_unless_they_are_asked_for(site: Site) ->
     again = await site.post("/acme/replay", json={"codes": ["cancelled"], "schedules": True})
     assert (again.json["replayed"], again.json["schedules"]) == (1, 0)
     assert len((await site.get("/acme/schedules")).json["jobs"]) == 1
+
+
+async def test_schedules_do_not_count_for_the_limit_nor_as_more(site: Site) -> None:
+    again = "?repeat=FINISHED,%20%2B1%20DAY"
+    await site.add(*"st", path=f"/acme/job/mail/add{again}")
+    await site.add(*"abc", path="/acme/job/mail/add")
+    await site.add(*"uv", path=f"/acme/job/mail/add{again}")
+    for limit, expected in ((2, (2, True)), (3, (3, False)), (4, (3, False))):
+        dry = await site.post("/acme/cancel", json={"type": "mail", "limit": limit, "dry_run": True})
+        assert (dry.json["matched"], dry.json["more"]) == expected
+        assert dry.json["schedules"] == (2 if dry.json["more"] else 4)
+
+
+async def test_a_replay_goes_on_where_it_stopped_among_schedules(site: Site) -> None:
+    for number in range(6):
+        again = "?repeat=FINISHED,%20%2B1%20DAY" if number % 2 else ""
+        await site.add(str(number), path=f"/acme/job/mail/add{again}")
+        await site.intake.flush()
+        site.clock.advance(1)
+        await site.post("/acme/cancel", json={"type": "mail", "schedules": True})
+    cursor, seen, left_alone = None, 0, 0
+    for _ in range(3):
+        answer = await site.post("/acme/replay", json={"codes": ["cancelled"], "limit": 1, "cursor": cursor})
+        seen, left_alone = seen + answer.json["replayed"], left_alone + answer.json["schedules"]
+        cursor = answer.json["cursor"]
+    assert (seen, cursor) == (3, None)
+    assert left_alone >= 3
+
+
+async def test_a_search_among_very_many_schedules_is_broken_off(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "_MOST_READS", 2)
+    monkeypatch.setattr(bulk, "_FEW", 2)
+    await site.add(*"abcdefgh", path="/acme/job/mail/add?repeat=FINISHED,%20%2B1%20DAY")
+    dry = await site.post("/acme/cancel", json={"type": "mail", "limit": 1, "dry_run": True})
+    assert (dry.json["matched"], dry.json["more"], dry.json["schedules"]) == (0, True, 4)

@@ -372,6 +372,13 @@ def test_times_ago_are_written_as_durations_of_settings_are(monkeypatch: pytest.
     assert list(map(moment_ms, ("1.5h", "2 s", "36500d"))) == [994_600_500, 999_998_500, 0]
 
 
+@pytest.mark.parametrize(
+    "text", ["1970-01-02", "1970-01-02 00:00:00", "1970-01-02 00:00:00 UTC", "1970-01-02T00:00:00Z"]
+)
+def test_times_are_taken_as_they_are_printed(text: str) -> None:
+    assert moment_ms(text) == 86_400_000
+
+
 def test_help_names_every_limit_and_every_scope(capsys: pytest.CaptureFixture[str]) -> None:
     assert TenantLimits.__struct_fields__ == LIMITS
     for words, names in ((("tenant", "create"), TenantLimits.__struct_fields__), (("key", "create"), get_args(Scope))):

@@ -56,7 +56,7 @@ async def test_schedules_are_left_alone_and_the_answer_says_so(site: Site, termi
     assert await terminal.run("cancel", "thumb", "--dry-run", "--schedules") == "4 jobs match.\n"
     assert await terminal.run("cancel", "thumb", "--all", "--limit", "2") == "3 jobs cancelled." + hint
     assert await terminal.run("cancel", "thumb", "--schedules") == "1 job cancelled.\n"
-    assert await terminal.run("replay", "--code", "cancelled") == "3 jobs queued again." + hint
+    assert await terminal.run("replay", "--code", "cancelled", "--limit", "1", "--all") == "3 jobs queued again." + hint
     assert await terminal.run("replay", "--code", "cancelled", "--schedules") == "1 job queued again.\n"
 
 

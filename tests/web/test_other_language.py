@@ -16,3 +16,6 @@ async def test_what_prints_no_jobs_prints_none_in_another_language(site: Site) -
     assert answer.json["handler"]["options"] == {**off, "max_batch": 2}
     answer = await site.call("PUT", put, json={"lang": "sh", "body": "true", "options": {"printed_jobs": 1}})
     assert answer.json["handler"]["options"] == {"printed_jobs": 1}
+    await site.call("PUT", put, json={"lang": "python", "body": "pass", "options": off})
+    answer = await site.call("PUT", put, json={"lang": "sh", "body": "true", "options": {"printed_jobs": None}})
+    assert answer.json["handler"]["options"] == {}

@@ -159,3 +159,29 @@ async def test_schedules_are_left_alone_and_told(site: Site) -> None:
         looked = await acme.get("/ui/t/acme/replay?type=thumb&cancelled=yes&age=1d&look=1")
         assert (FOUND.findall(looked.text), "1 schedule matches" in looked.text) == (["2"], True)
         assert schedule["id"] not in looked.text
+
+
+@pytest.mark.parametrize("deed", ["delete", "replay"])
+async def test_what_ends_after_the_dry_run_is_not_meant(site: Site, deed: str) -> None:
+    """The button says a number, and does no more than that."""
+    await site.add(*"ab")
+    await site.run(code=Code.FAILED)
+    async with visitor(site, "acme") as acme:
+        looked = await acme.get(f"/ui/t/acme/{deed}?type=thumb&failed=yes&age=any&limit=10&look=1")
+        (at_ms,) = re.findall(r'name="at_ms" value="(\d+)"', looked.text)
+        site.clock.advance(5)
+        await site.add(*"cde")
+        await site.run(code=Code.FAILED)
+        form = {"type": "thumb", "failed": "yes", "age": "any", "limit": "10", "at_ms": at_ms}
+        await acme.post(f"/ui/t/acme/{deed}", form)
+    assert await states_of(site, "archived") == 3
+
+
+async def test_the_examples_are_those_that_the_button_acts_on(site: Site) -> None:
+    for number in range(25):
+        await site.add(f"{number}", path="/acme/job/thumb/add?repeat=FINISHED,%20%2B1%20HOUR")
+    ids = await site.add(*"abc")
+    async with visitor(site, "acme") as acme:
+        looked = await acme.get("/ui/t/acme/cancel?type=*&waiting=yes&look=1")
+        assert (FOUND.findall(looked.text), "25 schedules match" in looked.text) == (["3"], True)
+        assert all(job_id in looked.text for job_id in ids)

@@ -7,13 +7,13 @@ from urllib.parse import urlencode
 
 from functory.errors import InvalidInput
 from functory.operations import bulk, jobs
-from functory.operations.ages import AGES, ANY_AGE, span_of
+from functory.operations.ages import AGES, ANY_AGE, span_until
 from functory.operations.bulk import BulkReport
 from functory.operations.type_patterns import check_named
-from functory.web.pages.call import PageCall
+from functory.web.pages.call import PageCall, whole_number
 from functory.web.pages.declaration import Go, Page, Pages
 from functory.web.pages.job_list import ENDINGS, STATES, line_of
-from store.base import Code, JobFilter, JobState
+from store.base import Code, JobState
 
 pages = Pages()
 
@@ -55,11 +55,12 @@ _DELETE: Final = _Deed(
 
 
 class _Choice(NamedTuple):
-    """type: or a pattern of types. age: a key of AGES."""
+    """type: or a pattern of types. age: a key of AGES. at_ms: when it was chosen; what ended later is not meant."""
 
     type: str
     boxes: list[str]
     age: str
+    at_ms: int
 
 
 @pages.get("/ui/t/{tenant}/cancel", scope="read")
@@ -87,14 +88,14 @@ async def _choose(call: PageCall, deed: _Deed) -> Page:
     given = dict(call.form or call.request.query)
     values: dict[str, Any] = {
         "deed": deed,
-        "typed": _typed(given, deed),
+        "typed": _typed(given, deed, call.now_ms),
         "ages": AGES,
         "looked": False,
         "now_ms": call.now_ms,
     }
     if "look" in given:
         try:
-            choice = _read(given, deed)
+            choice = _read(given, deed, call.now_ms)
             values |= {"looked": True} | await _look(call, deed, choice)
         except InvalidInput as error:
             call.refusal = call.refusal or str(error)
@@ -103,23 +104,18 @@ async def _choose(call: PageCall, deed: _Deed) -> Page:
 
 async def _look(call: PageCall, deed: _Deed, choice: _Choice) -> dict[str, Any]:
     report = await _run(call, deed, choice, dry_run=True)
-    states = [JobState.ARCHIVED] if deed is _DELETE else [JobState(name) for name in choice.boxes]
-    codes = frozenset(map(Code, choice.boxes)) if deed is _DELETE else None
-    where = JobFilter(states[0], None, codes, *span_of(choice.age, call.now_ms))
-    most = _EXAMPLES + min(report.schedules, _EXAMPLES)  # some of which are left alone
-    page = await jobs.list_states(call.service, call.tenant, states, where, named=choice.type, cursor=None, limit=most)
-    shown = [record for record in page.records if deed is _DELETE or not record.job.repeat]
+    examples = await jobs.get_lines(call.service, call.tenant, report.ids[:_EXAMPLES])
     return {
         "found": len(report.ids),
         "has_more": report.more,
         "schedules": report.schedules,
-        "examples": [line_of(record) for record in shown[:_EXAMPLES]],
+        "examples": [line_of(record) for record in examples],
     }
 
 
 async def _do(call: PageCall, deed: _Deed) -> Go:
     """Afterwards the page shows what still matches: nothing, unless there was more than one call takes."""
-    choice = _read(call.form, deed)
+    choice = _read(call.form, deed, call.now_ms)
     report = await _run(call, deed, choice, dry_run=False)
     again = {"type": choice.type, **dict.fromkeys(choice.boxes, "yes"), "age": choice.age, "look": "1"}
     return Go(f"{call.home}/{deed.name}?{urlencode(again)}", deed.done if report.changed else "nothing_matched")
@@ -131,7 +127,7 @@ async def _run(call: PageCall, deed: _Deed, choice: _Choice, *, dry_run: bool) -
         return await bulk.cancel_jobs(
             call.service, call.who, choice.type, states, limit=_MOST_CANCELLED, dry_run=dry_run
         )
-    since_ms, until_ms = span_of(choice.age, call.now_ms)
+    since_ms, until_ms = span_until(choice.age, choice.at_ms)
     return await bulk.delete_jobs(
         call.service,
         call.who,
@@ -144,17 +140,18 @@ async def _run(call: PageCall, deed: _Deed, choice: _Choice, *, dry_run: bool) -
     )
 
 
-def _typed(given: Mapping[str, str], deed: _Deed) -> _Choice:
+def _typed(given: Mapping[str, str], deed: _Deed, now_ms: int) -> _Choice:
     """The fields of the form, as they were typed; at first, every box is checked."""
     boxes = [name for name in deed.choices if given.get(name) == "yes"]
     if not boxes and "look" not in given:
         boxes = list(deed.choices)
-    return _Choice(given.get("type", "").strip(), boxes, given.get("age", ANY_AGE))
+    at_ms = min(whole_number(given.get("at_ms", "")) or now_ms, now_ms)
+    return _Choice(given.get("type", "").strip(), boxes, given.get("age", ANY_AGE), at_ms)
 
 
-def _read(given: Mapping[str, str], deed: _Deed) -> _Choice:
+def _read(given: Mapping[str, str], deed: _Deed, now_ms: int) -> _Choice:
     """The choice in a query or form. Raises InvalidInput."""
-    choice = _typed(given, deed)
+    choice = _typed(given, deed, now_ms)
     if not choice.type:
         raise InvalidInput("name a type, or a pattern such as mail*; all types are *")
     if not choice.boxes:

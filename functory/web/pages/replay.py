@@ -9,7 +9,7 @@ from functory.operations import jobs
 from functory.operations.ages import AGES
 from functory.operations.replay_runs import EXAMPLES, ReplayChoice, begin_run, preview_run, watch_run
 from functory.operations.type_patterns import check_named
-from functory.web.pages.call import PageCall
+from functory.web.pages.call import PageCall, whole_number
 from functory.web.pages.declaration import Go, Page, Pages
 from functory.web.pages.job_list import ENDINGS, line_of
 from store.base import JobState
@@ -25,7 +25,7 @@ async def choose(call: PageCall) -> Page:
     given = dict(call.form or call.request.query)
     choice = None
     try:
-        choice = _choice(given)
+        choice = _choice(given, call.now_ms)
     except InvalidInput as error:
         call.refusal = call.refusal or str(error)
     values: dict[str, Any] = {
@@ -43,20 +43,19 @@ async def choose(call: PageCall) -> Page:
     }
     if choice is not None and values["looked"]:
         report = await preview_run(call.service, call.who, choice)
-        where, named = choice.where(call.now_ms), choice.type or None
-        page = await jobs.list_jobs(call.service, call.tenant, where, cursor=None, limit=EXAMPLES, named=named)
+        examples = await jobs.get_lines(call.service, call.tenant, report.ids[:EXAMPLES])
         values |= {
             "found": len(report.ids),
             "has_more": report.more,
             "schedules": report.schedules,
-            "examples": [line_of(record) for record in page.records if not record.job.repeat],
+            "examples": [line_of(record) for record in examples],
         }
     return Page("replay.html", values, 422 if choice is None else 200)
 
 
 @pages.post("/ui/t/{tenant}/replay", scope="manage", form=choose)
 async def begin(call: PageCall) -> Go:
-    name = await begin_run(call.service, call.who, _choice(call.form))
+    name = await begin_run(call.service, call.who, _choice(call.form, call.now_ms))
     if not name:
         return Go(f"{call.home}/replay", "nothing_to_replay")
     return Go(f"{call.home}/replay/{name}", "replaying")
@@ -90,8 +89,8 @@ def _typed(given: dict[str, str], choice: ReplayChoice | None) -> dict[str, obje
     return {**msgspec.structs.asdict(choice), "rate_per_s": rate}
 
 
-def _choice(given: dict[str, str]) -> ReplayChoice:
-    """The choice in a query or form. Raises InvalidInput."""
+def _choice(given: dict[str, str], now_ms: int) -> ReplayChoice:
+    """The choice in a query, made now, or in a form, made when it was looked at. Raises InvalidInput."""
     codes = [name for name in ENDINGS if given.get(name) == "yes"]
     if not codes and "look" not in given and not any(name in given for name in ENDINGS):
         codes = ["failed", "abandoned"]
@@ -108,4 +107,5 @@ def _choice(given: dict[str, str]) -> ReplayChoice:
         raise InvalidInput("the number of jobs and the rate are numbers") from None
     if not 1 <= wanted <= MAX_JOBS or (rate_per_s is not None and not 0 < rate_per_s <= 10_000):
         raise InvalidInput(f"from 1 to {MAX_JOBS:,} jobs, at up to 10,000 a second")
-    return ReplayChoice(check_named(type_name) if type_name else "", codes, age, wanted, rate_per_s)
+    at_ms = min(whole_number(given.get("at_ms", "")) or now_ms, now_ms)
+    return ReplayChoice(check_named(type_name) if type_name else "", codes, age, wanted, rate_per_s, at_ms)

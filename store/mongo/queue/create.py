@@ -29,7 +29,8 @@ from store.mongo.server.core import Core, once
 from store.mongo.server.driver import Document, find_and_update
 from store.mongo.server.tally import Effect, entering
 from store.refusals import check_holder
-from store.values.jobs import CreateReport, Creation, NewJob, says_it_again, takes_time
+from store.values.again import says_it_again, takes_time
+from store.values.jobs import CreateReport, Creation, NewJob
 from vocabulary.names import tenant_of
 
 ATTEMPTS: Final = 20

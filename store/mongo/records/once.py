@@ -7,7 +7,8 @@ from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from store.mongo.queue.add import add_batch
 from store.mongo.server.core import Core, once, repeatable
-from store.values.jobs import Binding, NewJob
+from store.values.again import Binding
+from store.values.jobs import NewJob
 
 
 class MongoOnce(Core):
@@ -29,7 +30,7 @@ class MongoOnce(Core):
         if standing == binding.value:
             await add_batch(self, jobs, now_ms)
             with suppress(PyMongoError):  # it only spares a repeat the search for its jobs
-                await put_once(self, tenant, binding.done, b"", end_ms, now_ms)
+                await put_once(self, tenant, binding.done, b"", binding.done_until_ms, now_ms)
         return standing
 
     @once

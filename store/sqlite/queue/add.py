@@ -12,7 +12,8 @@ from store.sqlite.queue.row_changes import Spot, change_due, change_payload, cha
 from store.sqlite.queue.rows import data_key, disposition, inline, read_blob, write_blob
 from store.sqlite.queue.turns import enter, turns_of
 from store.sqlite.queue.window import give_numbers
-from store.values.jobs import AddReport, CreateReport, JournalPosition, NewJob, says_it_again, state_of, takes_time
+from store.values.again import says_it_again, takes_time
+from store.values.jobs import AddReport, CreateReport, JournalPosition, NewJob, state_of
 from vocabulary.names import tenant_of
 from vocabulary.states import JobState
 

@@ -7,7 +7,8 @@ import apsw
 
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.add import insert_jobs
-from store.values.jobs import Binding, NewJob
+from store.values.again import Binding
+from store.values.jobs import NewJob
 
 _WRITE: Final = "INSERT OR REPLACE INTO once VALUES (?, ?, ?, ?)"
 
@@ -36,6 +37,7 @@ def add_jobs_once(tx: Tx, binding: Binding, jobs: Sequence[NewJob], now_ms: int)
         return standing
     insert_jobs(tx, jobs, now_ms)
     more = () if binding.more is None else (binding.more,)
-    for key, value in (*more, (binding.key, binding.value), (binding.done, b"")):
+    for key, value in (*more, (binding.key, binding.value)):
         tx.conn.execute(_WRITE, (binding.tenant, key, value, binding.expires_ms))
+    tx.conn.execute(_WRITE, (binding.tenant, binding.done, b"", binding.done_until_ms))
     return binding.value

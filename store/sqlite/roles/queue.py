@@ -11,10 +11,10 @@ from store.protocol.queue import JobQueue
 from store.sqlite.file.core import SqliteCore
 from store.sqlite.queue import add, claim, discard, expire, families, making, release
 from store.sqlite.records import once, scoreboard
+from store.values.again import Binding
 from store.values.claims import Claim, ClaimedJobs
 from store.values.jobs import (
     AddReport,
-    Binding,
     Creation,
     EndOfRun,
     ExpireReport,

@@ -85,5 +85,5 @@ MUTANTS: list[Mutant] = [
         "        if spec.egress and Layer.NAMESPACES not in self.layers:",
         "        if False:",
     ),
-    model("sharers of an eid share hosts", ", packages, list(self.hosts)]", ", packages]"),
+    model("sharers of an eid share hosts", ", packages, list(self.hosts), *(", ", packages, *("),
 ]

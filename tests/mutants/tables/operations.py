@@ -145,8 +145,8 @@ MUTANTS: list[Mutant] = [
     idempotency("an idempotency key stands for any content", "    is_same = whole in {", "    is_same = {"),
     idempotency(
         "an idempotency key stands for any reading of its body",
-        "        if _has_more(fingerprint):\n            more",
-        "        if False:\n            more",
+        " if _has_more(fingerprint) else None",
+        " if False else None",
         tests="tests/web/test_idempotency_keys.py",
     ),
     idempotency(
@@ -220,9 +220,10 @@ MUTANTS: list[Mutant] = [
     job_log("what was shown is shown again", "    return kept[offset - begins :]", "    return kept"),
     bulk(
         "a dry run cancels",
-        "    if dry_run or not ids:\n        return BulkReport(ids, 0, more)\n    changed = 0\n    for start in range(0, len(ids), _AT_ONCE):",
-        "    changed = 0\n    for start in range(0, len(ids), _AT_ONCE):",
+        "    if dry_run or not ids:\n        return BulkReport(ids, 0, more, found.schedules)\n",
+        "",
     ),
+    bulk("schedules are cancelled with the rest", "return self._schedules or not record.job.repeat", "return True"),
     patterns(
         "a pattern matches every type",
         "        if matches(type_of(row.jobtype)):",

@@ -36,7 +36,7 @@ rates = in_file("store/mongo/queue/rates.py", CLAIM)
 domains = in_file("store/mongo/queue/domain_claim.py", "tests/contract/store/test_rate_patterns.py -k mongodb")
 ledger = in_file("store/mongo/server/ledger.py", CUT)
 deliveries = in_file("store/mongo/server/deliveries.py", FENCES)
-tenants = in_file("store/mongo/records/tenants.py", f"{between('remember')} tests/contract/store/test_tenants.py")
+once = in_file("store/mongo/records/once.py", f"{between('remember')} tests/contract/store/test_tenants.py")
 driver = in_file(
     "store/mongo/server/driver.py", "tests/unit/store/test_mongo_driver.py tests/mongo/test_round_trips.py"
 )
@@ -326,8 +326,8 @@ MUTANTS: list[Mutant] = [
     ),
     add(
         "the position is written before the jobs",
-        "        added = await insert_jobs(self, first, now_ms) if first else 0\n        if position is not None:\n            await keep_position(self, position)\n",
-        "        if position is not None:\n            await keep_position(self, position)\n        added = await insert_jobs(self, first, now_ms) if first else 0\n",
+        "        added = await add_batch(self, jobs, now_ms)\n        if position is not None:\n            await keep_position(self, position)\n",
+        "        if position is not None:\n            await keep_position(self, position)\n        added = await add_batch(self, jobs, now_ms)\n",
     ),
     add(
         "duplicates are counted",
@@ -370,10 +370,10 @@ MUTANTS: list[Mutant] = [
         '            {"_id": writer.number, "owner": self._owner, "last": {"$in": [writer.last, number]}},',
         '            {"_id": writer.number},',
     ),
-    tenants(
+    once(
         "of two first requests both are first",
-        "                except DuplicateKeyError:\n                    continue\n                return value\n            if standing",
-        "                except DuplicateKeyError:\n                    pass\n                return value\n            if standing",
+        "            except DuplicateKeyError:\n                continue\n            return value\n        if standing",
+        "            except DuplicateKeyError:\n                pass\n            return value\n        if standing",
     ),
     Mutant(
         "a leader that is wrong starts more on MongoDB",

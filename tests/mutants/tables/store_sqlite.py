@@ -31,6 +31,10 @@ maintenance = in_file(
 )
 connection = in_file("store/sqlite/file/connection.py", UNIT)
 tenants = in_file("store/sqlite/records/tenants.py", TENANTS)
+once = in_file(
+    "store/sqlite/records/once.py",
+    "tests/contract/store/test_tenants.py tests/contract/store/test_once.py -k sqlite",
+)
 daemons = in_file("store/sqlite/records/daemons.py", TENANTS)
 
 making = in_file("store/sqlite/queue/making.py", "tests/contract/store/test_making.py")
@@ -347,7 +351,17 @@ MUTANTS: list[Mutant] = [
     tenants(
         "a tenant that goes keeps its keys", '    tx.conn.execute("DELETE FROM keys WHERE tenant = ?", (name,))\n', ""
     ),
-    tenants("what was put once is put again", "    if standing is not None:\n        return standing\n", ""),
+    once(
+        "what was put once is put again",
+        "    if standing is not None:\n        return standing\n    tx.conn",
+        "    tx.conn",
+    ),
+    once(
+        "jobs are added under a key that another has",
+        "    if standing is not None:\n        return standing\n    insert_jobs",
+        "    insert_jobs",
+    ),
+    add("a schedule that runs is said again with another payload", 'bytes(data or b""))', "job.data)"),
     daemons(
         "a released sysid is renewed",
         '    if row is None:\n        raise NotFound(f"sysid',

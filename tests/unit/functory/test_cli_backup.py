@@ -9,6 +9,7 @@ import pytest
 from functory.cli import main
 from functory.config import load_config
 from journal import Journal
+from store.base import Secret
 from store.url import open_store
 from tests.support.jobs import T0, new_jobs
 
@@ -89,6 +90,22 @@ def test_a_restore_says_what_runs_again(data_dir: Path, tmp_path: Path, capsys: 
     (backup / "store.db").write_bytes(b"")
     status, _, err = run(capsys, "restore", backup, "--data-dir", tmp_path / "third")
     assert (status, "store.db has 0 bytes" in err) == (2, True)
+
+
+def test_sealed_secrets_are_nothing_without_their_key(data_dir: Path, tmp_path: Path, capsys: Capture) -> None:
+    async def seal() -> None:
+        async with open_store(f"sqlite://{data_dir}/functory.db") as store:
+            await store.put_secret(Secret("acme", "TOKEN", 1, T0, "key1", "k1", b"sealed"))
+
+    backup, elsewhere = tmp_path / "backup", tmp_path / "elsewhere"
+    asyncio.run(seal())
+    _, out, _ = run(capsys, "backup", backup, "--data-dir", data_dir)
+    assert f"keep a copy of {data_dir}/secrets.key" in out
+    _, out, _ = run(capsys, "restore", backup, "--data-dir", elsewhere)
+    assert f"WARNING: tenants' secrets are sealed, and there is no key in {elsewhere}/secrets.key" in out
+    (elsewhere / "secrets.key").write_text("key")
+    _, out, _ = run(capsys, "restore", backup, "--data-dir", elsewhere, "--replace")
+    assert "WARNING" not in out
 
 
 def test_a_store_on_a_server_is_left_to_the_server(data_dir: Path, tmp_path: Path, capsys: Capture) -> None:
