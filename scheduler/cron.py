@@ -190,6 +190,11 @@ def is_cron(text: str) -> bool:
 def parse_cron(text: str) -> Cron:
     """Raises InvalidRepeat, which says what part is wrong and what it could be."""
     parts = text.split()
+    if len(parts) == len(_FIELDS) + 1 and parts[-1][0] in {"*", "?", *"0123456789"}:
+        raise InvalidRepeat(
+            "this cron pattern has six fields. There is none for seconds: it is minute hour day month weekday, and a"
+            " time zone may stand after them"
+        )
     if len(parts) not in {len(_FIELDS), len(_FIELDS) + 1}:
         raise InvalidRepeat(
             "a cron pattern has five fields (minute hour day month weekday) and may have a time zone after them,"

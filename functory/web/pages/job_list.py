@@ -1,14 +1,14 @@
 """Jobs of a tenant by state, type and outcome, page by page: a cursor, never a scan."""
 
 from typing import Final, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from functory.errors import InvalidInput
 from functory.operations import jobs
 from functory.operations.ages import AGES, ANY_AGE, span_of
 from functory.web.pages import inert_text
 from functory.web.pages.call import PageCall
-from functory.web.pages.declaration import Page, Pages
+from functory.web.pages.declaration import Go, Page, Pages
 from store.base import Code, JobFilter, JobPage, JobRecord, JobState
 from store.errors import InvalidValue
 from vocabulary.names import type_of
@@ -58,6 +58,8 @@ class JobLine(NamedTuple):
     """When it ended, or its run started; for others, when it is due, or its lease ended."""
     duration_us: int | None
     message: str
+    names: str
+    """Its unique name, its key and its rate domain, if it has them."""
     size_bytes: int
 
 
@@ -94,6 +96,13 @@ async def list_jobs(call: PageCall) -> Page:
     return Page("jobs.html", values, 422 if call.refusal else 200)
 
 
+@pages.get("/ui/t/{tenant}/find", scope="read", is_page=False)
+async def find_job(call: PageCall) -> Go:
+    """The page of the job whose id somebody has."""
+    job_id = call.query("id").strip()
+    return Go(f"{call.home}/job/{quote(job_id, safe='')}" if job_id else f"{call.home}/jobs")
+
+
 def _deeds(call: PageCall, state: str, code: str, age: str) -> list[Deed]:
     """For the same filter. With a type, the page that does it begins with what it would do."""
     chosen = {"type": call.query("type")} | ({"look": "1"} if call.query("type") else {})
@@ -122,5 +131,6 @@ def line_of(record: JobRecord) -> JobLine:
         times.get(record.state, job.dt_ms),
         outcome.duration_us if outcome and not is_running else None,  # not of an earlier run
         inert_text.line(outcome.message, 160) if outcome else "",
+        inert_text.line(" · ".join(filter(None, (job.unique, job.key, job.domain))), 160),
         record.data_bytes,
     )

@@ -73,6 +73,7 @@ def test_clocks_that_are_put_forward_and_back(pattern: str, after: str, found: l
     [
         ("0 9 * *", "has five fields"),
         ("0 0 9 * * * Europe/Berlin", "has five fields"),
+        ("0 0 4 * * *", "none for seconds"),
         ("60 9 * * *", "the minute of a cron pattern is 0 to 59, not '60'"),
         ("0 24 * * *", "the hour of a cron pattern is 0 to 23"),
         ("0 9 0 * *", "the day of a cron pattern is 1 to 31"),
