@@ -11,7 +11,7 @@ from typing import Final, Self, TypedDict, Unpack
 
 from msgspec import UNSET, UnsetType
 
-from functory.errors import InvalidInput, NotEndedYet, NotFound
+from functory.errors import FunctoryError, InvalidInput, NotEndedYet, NotFound
 from functory.sync.job import Invoked, Job
 from functory.sync.server import Call, Server, check_timeout
 from functory.wire.add_options import AddOptions, check_number, check_options, check_type
@@ -23,6 +23,7 @@ from functory.wire.server_url import DEFAULT_URL
 _TIMEOUT_S: Final = 20.0
 """Longer than the 15 s after which a daemon says that its store is away, shorter than the 30 s that a web server often
 gives its workers."""
+_WHY_TIMEOUT_S: Final = 1.0
 
 
 class Options(TypedDict, total=False):
@@ -40,6 +41,10 @@ class Options(TypedDict, total=False):
 class _Added(Answer):
     ids: list[str]
     jobs: list[Job] | UnsetType = UNSET
+
+
+class _Why(Answer):
+    text: str
 
 
 class Jobs:
@@ -159,9 +164,17 @@ class Jobs:
                 return job
             if time.monotonic() >= deadline_s:
                 raise NotEndedYet(
-                    f"job {job_id} of type {job.type} has not ended within {timeout_s:g} s: it is {job.state}",
+                    f"job {job_id} of type {job.type} has not ended within {timeout_s:g} s: {self._how_it_stands(job)}",
                     detail={"id": job_id, "state": job.state},
                 )
+
+    def _how_it_stands(self, job: Job) -> str:
+        """In the words of the server, if it says them soon: a type that was mistyped has no handler, for example."""
+        if job.state not in {"running", "lapsed"}:
+            with suppress(FunctoryError):
+                why = self._server.ask(Call("GET", ("job", job.id, "why")), _Why, _WHY_TIMEOUT_S)
+                return f"it is {job.state}; {why.text}"
+        return f"it is {job.state}"
 
 
 def _adding(job_type: str, payloads: Iterable[object], idempotency_key: str | None, options: Options) -> Call:

@@ -120,6 +120,8 @@ async def test_a_job_that_goes_on_is_told_and_can_be_waited_for_again(served: Se
             jobs.run("slow", "x", timeout_s=0.1)
         with pytest.raises(NotEndedYet):
             jobs.wait(str(caught.value.detail["id"]), timeout_s=0)
+        with pytest.raises(NotEndedYet, match=r"it is waiting; .*handler"):
+            jobs.run("mistyped", "x", timeout_s=0.1)
         with pytest.raises(JobFailed, match=r"it is (waiting|running)"):
             jobs.get(str(caught.value.detail["id"])).check()
         gate.touch()
