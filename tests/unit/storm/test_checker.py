@@ -139,6 +139,22 @@ def test_a_job_may_not_run_after_its_end() -> None:
     assert judge(made).doubled.keys() == {"1"}
 
 
+@pytest.mark.parametrize(
+    ("kind", "epoch", "is_good"),
+    [(Kind.KILL, CALM, True), (Kind.KILL, FAULT, True), (Kind.KILL, AFTER, False), (Kind.FREEZE, FAULT, False)],
+)
+def test_only_who_was_killed_may_not_have_said_that_it_started(kind: Kind, epoch: int, *, is_good: bool) -> None:
+    made = story(kind)
+    assert made.executions is not None
+    made.executions["1"] = [Execution(1, "r.0", epoch), Execution(2, "r.0", AFTER)]
+    made.deliveries["1"] = [Delivery("a", 2, AFTER)]
+    made.stops["1"] = [Stop("a", 2, AFTER, "ok")]
+    made.rows[0] = Row("1", "ok", 2)
+    verdict = judge(made)
+    assert verdict.is_good is is_good
+    assert ("1" in verdict.unexpected) is not is_good
+
+
 def test_one_attempt_may_not_be_executed_twice_without_a_fault() -> None:
     made = story()
     run(made, "1", "r.0", 1, CALM)
