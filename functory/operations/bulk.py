@@ -23,7 +23,8 @@ UNFINISHED: Final = (JobState.WAITING, JobState.DEFERRED, JobState.PAUSED, JobSt
 _PAGE: Final = 1000
 _FEW: Final = 100
 """Are read together at least, where some of them may be left out."""
-_MOST_READS: Final = 100
+_MOST_IN_VAIN: Final = 100
+"""Pages of nothing but schedules."""
 _AT_ONCE: Final = 20
 """Runs that are stopped side by side."""
 
@@ -142,7 +143,7 @@ async def matching(
                 return search.result(await search.look_on(filters[number:], cursor))
             if cursor is None:
                 break
-            if search.reads >= _MOST_READS:
+            if search.in_vain >= _MOST_IN_VAIN:
                 return search.result(Place(where.jobtype or "", cursor))
     return search.result(None)
 
@@ -155,7 +156,7 @@ class _Search:
         self.found: dict[str, str] = {}
         """Ids, with their types."""
         self._left_out: set[str] = set()
-        self.reads = 0
+        self.in_vain = 0
 
     async def take(self, where: JobFilter, cursor: str | None, room: int) -> str | None:
         """Some more, as many as there is room for. Returns where it goes on, if it does."""
@@ -163,6 +164,7 @@ class _Search:
         wanted = [number for number, record in enumerate(page.records) if self._is_wanted(record)]
         if len(wanted) > room:  # a cursor stands at the end of a page, so it is read again, up to the last of them
             page = await self._list(where, cursor, wanted[room - 1] + 1)
+        self.in_vain += bool(page.records) and not wanted
         self._leave_out(page)
         self.found |= {record.job.id: record.job.jobtype for record in page.records if self._is_wanted(record)}
         return page.cursor
@@ -189,7 +191,6 @@ class _Search:
         self._left_out |= {record.job.id for record in page.records if not self._is_wanted(record)}
 
     async def _list(self, where: JobFilter, cursor: str | None, count: int) -> JobPage:
-        self.reads += 1
         now_ms, size = self._service.now_ms(), min(count, _PAGE)
         return await self._service.store.list_jobs(self._tenant, where, now_ms=now_ms, cursor=cursor, limit=size)
 

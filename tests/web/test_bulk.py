@@ -200,8 +200,16 @@ async def test_a_replay_goes_on_where_it_stopped_among_schedules(site: Site) -> 
 
 
 async def test_a_search_among_very_many_schedules_is_broken_off(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk, "_MOST_READS", 2)
+    monkeypatch.setattr(bulk, "_MOST_IN_VAIN", 2)
     monkeypatch.setattr(bulk, "_FEW", 2)
     await site.add(*"abcdefgh", path="/acme/job/mail/add?repeat=FINISHED,%20%2B1%20DAY")
     dry = await site.post("/acme/cancel", json={"type": "mail", "limit": 1, "dry_run": True})
     assert (dry.json["matched"], dry.json["more"], dry.json["schedules"]) == (0, True, 4)
+
+
+async def test_many_types_do_not_break_off_a_search(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "_MOST_IN_VAIN", 2)
+    monkeypatch.setattr(bulk, "_PAGE", 1)
+    await add(site, "a", "b", "c")
+    dry = await site.post("/acme/cancel", json={"type": "*", "dry_run": True})
+    assert (dry.json["matched"], dry.json["more"]) == (6, False)
