@@ -16,7 +16,7 @@ quota refuse become the outcome of that job, failed with a 4xx and the reason, w
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from types import MappingProxyType
@@ -37,7 +37,7 @@ from functory.loops.shared import Shared
 from functory.tenant_limits import TenantLimits
 from journal import JournalUnavailable
 from runner.flow import Flow
-from store.base import Discard, EndOfRun, Job, Release, ReleaseReport, Unclaim
+from store.base import Discard, EndOfRun, Job, MakingEnd, Release, ReleaseReport, Unclaim
 from store.errors import StoreUnavailable
 from vocabulary.names import tenant_of
 
@@ -47,7 +47,8 @@ _MOST_OF_ONE: Final = LONG_STEP
 """Outcomes of one tenant that may wait before its slots wait for them."""
 _PAUSE_S: Final = 0.2
 _MAKERS_AT_ONCE: Final = 100
-"""Numbered jobs that end side by side, each with the jobs that it made."""
+_MADE_AT_ONCE: Final = 1000
+"""Runs that end in one write with the jobs that they made, and these jobs, if it is not one run that made more."""
 _PIECE_BYTES: Final = 8 << 20
 _NO_SIZES: Final[Mapping[tuple[str, int], int]] = MappingProxyType({})
 _NOTHING_FOLLOWS: Final[Mapping[tuple[str, int], Afterwards]] = MappingProxyType({})
@@ -205,12 +206,8 @@ class Outbox:
             batch = [ending for ending in batch if not go_into_the_store(ending[0], ending[2])]
         if batch:
             await self._release(await self._write_wanted(batch))
-        numbered = [maker for maker in makers if maker[0].seq is not None]
-        for start in range(0, len(numbered), _MAKERS_AT_ONCE):  # they share a commit
-            await asyncio.gather(*(self._end_maker(*maker) for maker in numbered[start : start + _MAKERS_AT_ONCE]))
-        for maker in makers:
-            if maker[0].seq is None:
-                await self._end_maker(*maker)
+        for some in _in_pieces(makers):
+            await self._end_makers([(maker, self._making_end(*maker[1:])) for maker in some])
 
     async def _of_this_tenant(self, batch: Sequence[Admitted]) -> Sequence[Admitted]:
         """Without the new jobs of jobs whose tenant was deleted, and whose name another has now. Their ends are stale,
@@ -222,11 +219,18 @@ class Outbox:
         log.warning("outbox.tenant_deleted", extra={"jobs": len(gone), "first": min(gone)})
         return [(job, end, () if job.id in gone else wishes) for job, end, wishes in batch]
 
-    async def _end_maker(self, job: Job, release: Release, wishes: Sequence[Wish]) -> None:
+    async def _end_makers(self, makers: Sequence[tuple[Admitted, MakingEnd]]) -> None:
+        """All at once; if that is refused, in halves, so that it costs only those that it is about."""
         try:
-            await self._record_with_jobs(job, release, wishes)
+            await self._record_with_jobs(makers)
         except REFUSED as error:
-            await self._release_refused(job, release, error)
+            if len(makers) == 1:
+                ((job, release, _), _) = makers[0]
+                await self._release_refused(job, release, error)
+                return
+            half = len(makers) // 2
+            await self._end_makers(makers[:half])
+            await self._end_makers(makers[half:])
 
     async def _write_wanted(self, batch: Sequence[Admitted]) -> Sequence[Admitted]:
         """The endings, with a refusal for each whose new jobs the journal refused although they were admitted."""
@@ -254,19 +258,21 @@ class Outbox:
                 log.warning("outbox.not_passed_on", extra={"id": job.id[:80], "reason": str(again)[:200]})
         return job, ending[1], ()
 
-    async def _record_with_jobs(self, job: Job, release: Release, wishes: Sequence[Wish]) -> None:
-        """End a run together with the jobs that it made. Their ids stay the same when this is tried again."""
+    def _making_end(self, release: Release, wishes: Sequence[Wish]) -> MakingEnd:
+        """The ids of the new jobs stay the same, however often it is written."""
         assert not isinstance(release, Unclaim | Discard)
+        return MakingEnd(release, creations_of(wishes, self._journal.take_ids(len(wishes)), self._now()))
+
+    async def _record_with_jobs(self, makers: Sequence[tuple[Admitted, MakingEnd]]) -> None:
+        """End runs together with the jobs that they made."""
+        recorded: list[Admitted] = [(job, release, ()) for (job, release, _), _ in makers]
         if self._straight is not None:
-            await self._straight.showing.show_all([job.id])  # this kind of end needs it there
-        now_ms = self._now()
-        creations = creations_of(wishes, self._journal.take_ids(len(wishes)), now_ms)
-        report = await self._until_it_works(
-            lambda: self._store.release_with_jobs(self._owner, release, creations, now_ms=now_ms)
-        )
+            await self._straight.showing.show_all([job.id for job, _, _ in recorded])  # such an end needs them there
+        now_ms, ends = self._now(), [end for _, end in makers]
+        report = await self._until_it_works(lambda: self._store.release_with_jobs(self._owner, ends, now_ms=now_ms))
         if self._straight is not None:
-            self._straight.released([(job, release, ())])
-        self._note([(job, release, ())], report)
+            self._straight.released(recorded, report.stale)
+        self._note(recorded, report)
 
     async def _release(self, batch: Sequence[Admitted]) -> None:
         """All at once; if that is refused, one by one, so that it costs only the job whose value it is."""
@@ -365,6 +371,19 @@ def _first(lane: list[Ending], count: int) -> list[Ending]:
                 return endings[:number]
             seen.add(job.id)
     return endings
+
+
+def _in_pieces(makers: Sequence[Admitted]) -> Iterator[Sequence[Admitted]]:
+    piece: list[Admitted] = []
+    made = 0
+    for maker in makers:
+        made += len(maker[2])
+        if piece and (len(piece) == _MAKERS_AT_ONCE or made > _MADE_AT_ONCE):
+            yield piece
+            piece, made = [], len(maker[2])
+        piece.append(maker)
+    if piece:
+        yield piece
 
 
 def _stopped(batch: Sequence[Admitted], stale: Sequence[str]) -> Sequence[tuple[Job, EndOfRun | Discard, Any]]:

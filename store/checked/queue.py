@@ -13,6 +13,7 @@ from store.checks import (
     check_releases,
     check_time,
 )
+from store.errors import InvalidValue
 from store.names import (
     MAX_BATCH,
     MAX_DATA_BYTES,
@@ -27,11 +28,10 @@ from store.values.again import Binding
 from store.values.claims import ClaimedJobs
 from store.values.jobs import (
     AddReport,
-    Creation,
-    EndOfRun,
     ExpireReport,
     JournalPosition,
     Lease,
+    MakingEnd,
     NewJob,
     Release,
     ReleaseReport,
@@ -116,14 +116,13 @@ class CheckedQueue(CheckedCore, JobQueue):
         check_time("now_ms", now_ms)
         return await self._back.release_jobs(owner, releases, now_ms=now_ms)
 
-    async def release_with_jobs(
-        self, owner: str, release: EndOfRun, new_jobs: Sequence[Creation], *, now_ms: int
-    ) -> ReleaseReport:
+    async def release_with_jobs(self, owner: str, ends: Sequence[MakingEnd], *, now_ms: int) -> ReleaseReport:
         check_owner(owner)
-        check_releases([release])
-        check_creations(new_jobs)
+        check_releases([end.release for end in ends])
+        check_creations([creation for end in ends for creation in end.new_jobs])
+        _check_apart(ends)
         check_time("now_ms", now_ms)
-        return await self._back.release_with_jobs(owner, release, new_jobs, now_ms=now_ms)
+        return await self._back.release_with_jobs(owner, ends, now_ms=now_ms)
 
     async def expire_locks(self, *, now_ms: int, limit: int = 1000, owner: str | None = None) -> int:
         check_time("now_ms", now_ms)
@@ -159,3 +158,13 @@ class CheckedQueue(CheckedCore, JobQueue):
             tenant=tenant,
             limit=limit,
         )
+
+
+def _check_apart(ends: Sequence[MakingEnd]) -> None:
+    """No run makes a child of another that ends in the same call: which of them is first would decide whether it can.
+    Raises InvalidValue."""
+    ending = {end.release.id for end in ends}
+    for end in ends:
+        for job, _ in end.new_jobs:
+            if job.parent in ending and job.parent != end.release.id:
+                raise InvalidValue(f"job {job.parent}, named as the parent of {job.id}, ends in the same call")

@@ -8,11 +8,10 @@ from store.values.again import Binding
 from store.values.claims import ClaimedJobs
 from store.values.jobs import (
     AddReport,
-    Creation,
-    EndOfRun,
     ExpireReport,
     JournalPosition,
     Lease,
+    MakingEnd,
     NewJob,
     Release,
     ReleaseReport,
@@ -164,19 +163,20 @@ class JobQueue(abc.ABC):
         """
 
     @abc.abstractmethod
-    async def release_with_jobs(
-        self, owner: str, release: EndOfRun, new_jobs: Sequence[Creation], *, now_ms: int
-    ) -> ReleaseReport:
-        """End one delivery as `release_jobs` does, and add the jobs that its run asked for as `create_jobs` does: both,
-        or neither. The jobs are added first, so the job that ends has its new children while it still runs: with ok
-        it is paused for them, and with a final code that is not ok they are cancelled.
+    async def release_with_jobs(self, owner: str, ends: Sequence[MakingEnd], *, now_ms: int) -> ReleaseReport:
+        """End deliveries as `release_jobs` does, each with the jobs that its run asked for, which are added as
+        `create_jobs` does: both, or neither. The jobs are added first, so a job that ends has its new children while it
+        still runs: with ok it is paused for them, and with a final code that is not ok they are cancelled.
 
         A delivery that is not the owner's any more adds nothing and is reported as stale. So repeating a call that was
         applied adds nothing twice.
         Where there are no transactions, all jobs are checked before anything is written, and none can be seen before
-        the release is recorded. After that they appear in later steps, which expire_locks repeats if a crash interrupts
+        its release is recorded. After that they appear in later steps, which expire_locks repeats if a crash interrupts
         them; a job whose name or parent somebody else took in between is left out.
-        Raises what create_jobs and release_jobs raise; nothing has changed then.
+        At most MAX_BATCH new jobs. Raises what create_jobs and release_jobs raise, and InvalidValue if a run makes a
+        child of another that ends in the same call; nothing has changed then.
+        Cost: a few writes for the whole batch, and some for each new job that has a unique name or is the sibling of
+        its maker, and each maker with relatives.
         """
 
     @abc.abstractmethod

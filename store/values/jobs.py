@@ -217,6 +217,13 @@ EndOfRun = Archive | Finish | Retry | Rearm
 Release = EndOfRun | Discard | Unclaim
 
 
+class MakingEnd(NamedTuple):
+    """The end of a run that asked for new jobs."""
+
+    release: EndOfRun
+    new_jobs: Sequence[Creation]
+
+
 class Lease(NamedTuple):
     """What identifies one delivery: the job and its token (the owner is an argument of the verb)."""
 

@@ -14,7 +14,6 @@ import pytest
 
 from store.base import (
     Code,
-    Creation,
     JobChange,
     JobFilter,
     JobRecord,
@@ -29,7 +28,20 @@ from store.errors import StoreUnavailable
 from store.mongo import MongoStore
 from store.mongo.server.ledger import LAPSE_MS
 from store.values.scoreboard import DAY_MS
-from tests.support.jobs import OWNER, T0, TENANT, archive, claim, claim_one, job_id, new_job, new_jobs, outcome, retry
+from tests.support.jobs import (
+    OWNER,
+    T0,
+    TENANT,
+    archive,
+    claim,
+    claim_one,
+    job_id,
+    making,
+    new_job,
+    new_jobs,
+    outcome,
+    retry,
+)
 from tests.support.mongo_cut import CutProxy
 
 pytestmark = pytest.mark.slow
@@ -100,11 +112,11 @@ async def family_that_is_made(store: MongoStore, promises: Promises) -> None:
     promises.exist.add(job_id(60))
     parent = await claim_one(store, jobtype=PARENT)
     new = [relative(61, CHILD, parent.id), new_job(62, jobtype=CHILD, unique="made")]
-    await store.release_with_jobs(OWNER, archive(parent), [Creation(job) for job in new], now_ms=T0)
+    await store.release_with_jobs(OWNER, [making(archive(parent), *new)], now_ms=T0)
     promises.exist |= {job_id(61), job_id(62)}
     child = await claim_one(store, jobtype=CHILD)
-    sibling = Creation(relative(63, CHILD, parent.id))
-    await store.release_with_jobs(OWNER, archive(child), [sibling], now_ms=T0)
+    sibling = relative(63, CHILD, parent.id)
+    await store.release_with_jobs(OWNER, [making(archive(child), sibling)], now_ms=T0)
     promises.ended[child.id] = Code.OK
     promises.exist.add(job_id(63))
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from store.base import Code, Job, Lease, Rearm, Release, Unclaim
+from store.base import Code, ConsumerRecord, Job, Lease, Rearm, Release, Unclaim
 from store.mongo import MongoStore
-from tests.support.jobs import OWNER, T0, archive, claim, new_jobs, outcome, retry
+from tests.support.jobs import OWNER, T0, TENANT, archive, claim, making, new_jobs, outcome, retry
 from tests.support.mongo_commands import CommandLog
 
 pytestmark = pytest.mark.slow
@@ -64,3 +64,24 @@ async def test_writes_are_majority_and_journaled(store: MongoStore, commands: Co
     changes = [command for command in commands.sent if next(iter(command)) in {"insert", "update", "delete"}]
     assert changes
     assert {(c["writeConcern"]["w"], c["writeConcern"]["j"]) for c in changes} == {("majority", True)}
+
+
+async def trips_of_makers(store: MongoStore, commands: CommandLog, count: int, first: int, **changes: str) -> int:
+    """Round trips of so many runs that end together, each with two new jobs."""
+    await store.add_jobs(new_jobs(count, first), now_ms=T0)
+    makers = await claim(store, count)
+    new = [new_jobs(2, first + count + 2 * n, jobtype="acme-child", **changes) for n in range(count)]
+    ends = [making(archive(maker), *made) for maker, made in zip(makers, new, strict=True)]
+    commands.sent.clear()
+    assert (await store.release_with_jobs(OWNER, ends, now_ms=T0)).applied == count
+    return len(commands.sent)
+
+
+@pytest.mark.parametrize("changes", [{}, {"domain": "api"}, {"key": "ada"}])
+async def test_runs_that_made_jobs_end_in_as_many_round_trips_as_one(
+    store: MongoStore, commands: CommandLog, changes: dict[str, str]
+) -> None:
+    await store.set_consumer(ConsumerRecord(TENANT, "stage", "acme-child", "{}", T0))
+    await trips_of_makers(store, commands, 1, 0, **changes)  # the first change of an object takes a writer
+    alone = await trips_of_makers(store, commands, 1, 1000, **changes)
+    assert await trips_of_makers(store, commands, 100, 2000, **changes) <= alone, commands.names

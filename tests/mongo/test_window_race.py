@@ -13,7 +13,7 @@ from store.errors import Conflict, NotFound, StoreUnavailable
 from store.mongo import MongoStore
 from store.mongo.records import consumers
 from store.url import open_store
-from tests.support.jobs import OWNER, T0, TENANT, archive, claim, claim_one, job_id, new_job
+from tests.support.jobs import OWNER, T0, TENANT, archive, claim, claim_one, job_id, making, new_job
 from tests.support.store_audit import check_counters
 from tests.support.turns import interleave, open_pair
 
@@ -43,8 +43,8 @@ async def create(number: int, store: Store) -> object:
 async def make(number: int, store: Store) -> object:
     record = await store.get_job(TENANT, job_id(number + 2), now_ms=T0)
     assert record is not None
-    made = [Creation(new_job(number + 1, jobtype=type_of(number)))]
-    return await store.release_with_jobs(OWNER, archive(record.job), made, now_ms=T0)
+    end = making(archive(record.job), new_job(number + 1, jobtype=type_of(number)))
+    return await store.release_with_jobs(OWNER, [end], now_ms=T0)
 
 
 async def end(store: Store) -> None:

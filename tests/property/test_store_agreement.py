@@ -18,7 +18,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from store.base import (
     Archive,
     Code,
-    Creation,
     Discard,
     Finish,
     Job,
@@ -36,6 +35,7 @@ from store.base import (
 from store.errors import StoreError
 from store.names import PRIORITIES
 from store.url import open_store
+from tests.support.jobs import making
 from tests.support.store_model import StoreModel
 from tests.support.stores import BACK_ENDS, SLOW
 
@@ -186,22 +186,32 @@ class StoreAgreement(RuleBasedStateMachine):
             releases[job.id] = self._release(data, job)
         self.both("release_jobs", owner, list(releases.values()), now_ms=self.now_ms)
 
-    @rule(data=st.data(), jobs=st.lists(new_jobs(related=True), max_size=3), is_family=st.booleans())
+    @rule(data=st.data(), jobs=st.lists(new_jobs(related=True), max_size=4), is_family=st.booleans())
     def release_with_jobs(self, data: st.DataObject, jobs: list[NewJob], is_family: bool) -> None:
-        """The end of a run that made jobs: with is_family they are its children, if it is of their tenant."""
+        """The ends of up to two runs that made jobs: with is_family these are their children, if they are of their
+        tenant."""
         if not self.delivered:
             return
-        owner, job = data.draw(st.sampled_from(self.delivered))
-        release = self._release(data, job)
-        if isinstance(release, Unclaim | Discard):
-            return
-        new = [
-            one._replace(
-                dt_ms=self.now_ms + one.dt_ms, indexed=False, unique="", parent=job.id if is_family else one.parent
-            )
-            for one in {one.id: one for one in jobs if one.id not in self.model.entries}.values()
-        ]
-        self.both("release_with_jobs", owner, release, [Creation(one) for one in new], now_ms=self.now_ms)
+        chosen = data.draw(st.lists(st.sampled_from(self.delivered), min_size=1, max_size=2))
+        owner = chosen[0][0]
+        makers = {job.id: job for job_owner, job in chosen if job_owner == owner}.values()
+        releases = [self._release(data, job) for job in makers]
+        new = [one for one in {one.id: one for one in jobs}.values() if one.id not in self.model.entries]
+        ends = []
+        for number, release in enumerate(releases):
+            if isinstance(release, Unclaim | Discard):
+                return
+            made = [
+                one._replace(
+                    dt_ms=self.now_ms + one.dt_ms,
+                    indexed=False,
+                    unique="",
+                    parent=release.id if is_family else one.parent,
+                )
+                for one in new[number :: len(releases)]
+            ]
+            ends.append(making(release, *made))
+        self.both("release_with_jobs", owner, ends, now_ms=self.now_ms)
 
     def _release(self, data: st.DataObject, job: Job) -> Release:
         kind = data.draw(st.sampled_from(["archive", "archive", "retry", "unclaim", "rearm", "discard", "finish"]))

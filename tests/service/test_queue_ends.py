@@ -174,7 +174,7 @@ async def test_a_job_of_which_nothing_can_be_recorded_has_not_failed(
     async def refuse(*_: object) -> None:
         """As if the store took no form of it: what listens is told that it is over, and nothing was recorded."""
 
-    monkeypatch.setattr(Outbox, "_end_maker", refuse)
+    monkeypatch.setattr(Outbox, "_end_makers", refuse)
     async with place.open() as queue:
         await queue.register("resize", "mail")
         (job_id,) = await queue.add("resize", "1")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from store.base import Archive, ClaimedJobs, Code, Job, NewJob, Outcome, Retry, Store
+from store.base import Archive, ClaimedJobs, Code, Creation, EndOfRun, Job, MakingEnd, NewJob, Outcome, Retry, Store
 
 T0 = 1_800_000_000_000
 TENANT = "acme"
@@ -36,6 +36,11 @@ def archive(job: Job, code: Code = Code.OK, **changes: Any) -> Archive:
 
 def retry(job: Job, dt_ms: int, code: Code = Code.RETRY, **changes: Any) -> Retry:
     return Retry(job.id, job.token, dt_ms, outcome(code, **changes))
+
+
+def making(release: EndOfRun, *new: NewJob) -> MakingEnd:
+    """The end of a run that made these jobs."""
+    return MakingEnd(release, [Creation(job) for job in new])
 
 
 async def claim(

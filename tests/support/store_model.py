@@ -12,15 +12,14 @@ from store.base import (
     Archive,
     Code,
     CreateReport,
-    Creation,
     Discard,
-    EndOfRun,
     ExpireReport,
     Finish,
     Job,
     JobChange,
     JobState,
     Lease,
+    MakingEnd,
     NewJob,
     Outcome,
     RateDomain,
@@ -220,19 +219,22 @@ class StoreModel:
         self._remove([entry for entry in discards if entry.discard()])
         return ReleaseReport(len(releases) - len(stale), tuple(stale), tuple(paused))
 
-    def release_with_jobs(
-        self, owner: str, release: EndOfRun, new_jobs: Sequence[Creation], *, now_ms: int
-    ) -> ReleaseReport:
-        if {new.id for new, _ in new_jobs} & {new.parent for new, _ in new_jobs}:
+    def release_with_jobs(self, owner: str, ends: Sequence[MakingEnd], *, now_ms: int) -> ReleaseReport:
+        new_jobs = [new for end in ends for new, _ in end.new_jobs]
+        if {new.id for new in new_jobs} & {new.parent for new in new_jobs}:
             raise InvalidValue("a parent is created in the same call")
+        ids = {end.release.id for end in ends}
+        if any(new.parent in ids - {end.release.id} for end in ends for new, _ in end.new_jobs):
+            raise InvalidValue("a parent ends in the same call")
         before = copy.deepcopy(self.__dict__)
+        owned = [end for end in ends if self._owned(owner, end.release)]
         try:
-            for new, _ in new_jobs if self._owned(owner, release) else ():
+            for new in [new for end in owned for new, _ in end.new_jobs]:
                 self.create_job(new, now_ms=now_ms)
         except StoreError:
             self.__dict__ = before
             raise
-        return self.release_jobs(owner, [release], now_ms=now_ms)
+        return self.release_jobs(owner, [end.release for end in ends], now_ms=now_ms)
 
     def _block(self, entry: Entry, outcome: Outcome, now_ms: int) -> None:
         entry.outcome, entry.done_ms = outcome, now_ms

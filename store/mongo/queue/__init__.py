@@ -10,7 +10,7 @@ rates.py         the token buckets that a claim draws from; token_waits.py keys 
 release.py       a delivery is renewed or ends
 endings.py       the update of one job that ends; relatives.py what follows for its parent and children
 discard.py       deliveries end of which nothing is kept
-making.py        a delivery ends that made new jobs
+making.py        deliveries end that made new jobs; appearing.py shows these
 changes.py       conditional updates in one bulk write, and their counting
 expire.py        lapsed leases, old jobs, traces of crashes
 seqs.py          the numbers of indexed queues

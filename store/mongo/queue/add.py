@@ -92,17 +92,23 @@ async def insert_new(db: Core, documents: list[Document], mark: int) -> set[int]
     try:
         await retried(insert)
     except BulkWriteError as error:
-        problems = error.details["writeErrors"]
-        if any(problem["code"] != DUPLICATE_KEY for problem in problems):
-            raise
-        if error.details.get("writeConcernErrors"):
-            raise StoreUnavailable("add_jobs: the write was not confirmed by a majority in time") from error
-        refused = {problem["index"] for problem in problems}
+        refused = places_taken(error)
         if tries > 1:  # some may be there because the first try put them there
             ours = await db.ledger.marked([documents[place]["_id"] for place in refused], mark)
             refused = {place for place in refused if documents[place]["_id"] not in ours}
         return refused
     return set()
+
+
+def places_taken(error: BulkWriteError) -> set[int]:
+    """Of documents that were inserted, the places of those whose ids were there. Raises the error if it is about
+    anything else."""
+    problems = error.details["writeErrors"]
+    if any(problem["code"] != DUPLICATE_KEY for problem in problems):
+        raise error
+    if error.details.get("writeConcernErrors"):
+        raise StoreUnavailable("new jobs: the write was not confirmed by a majority in time") from error
+    return {problem["index"] for problem in problems}
 
 
 async def note_domains(db: Core, jobs: Sequence[NewJob]) -> None:

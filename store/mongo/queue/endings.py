@@ -48,7 +48,7 @@ NEEDED: Final = {
 
 
 MAKE: Final = "make."
-"""In `todo`, before the token of a delivery: the jobs that it made are to appear (making.py)."""
+"""In `todo`, before the token of a delivery: the jobs that it made are to appear (appearing.py)."""
 
 
 class Step(NamedTuple):

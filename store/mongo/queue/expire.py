@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from math import inf
 from typing import Final
 
+from store.mongo.queue.appearing import follow_made, is_waiting_to_appear
 from store.mongo.queue.changes import apply, apply_alike
 from store.mongo.queue.create import drop_hidden
 from store.mongo.queue.documents import history_documents, history_from, outcome_bytes
 from store.mongo.queue.endings import NEEDED, Step, archive_step, key_of
-from store.mongo.queue.making import follow_made, is_waiting_to_appear
 from store.mongo.queue.rates import collect_full
 from store.mongo.queue.relatives import Budget, end_with_relatives
 from store.mongo.queue.seqs import close_stored
@@ -145,7 +145,7 @@ async def finish_interrupted(
     jobs = db.collections.jobs
     left = jobs.find({"todo": {"$exists": True}}, {"_id": 1}, hint=schema.TODO)
     for row in await left.limit(limit).to_list(limit):
-        await follow_made(db, row["_id"], now_ms, budget)
+        await follow_made(db, [row["_id"]], now_ms, budget)
     old = {"s": schema.HIDDEN, "at": {"$lt": gone_before_ms}}
     for row in await jobs.find(old, NEEDED, hint=schema.UPKEEP).limit(limit).to_list(limit):
         if not await is_waiting_to_appear(db, row):

@@ -6,12 +6,12 @@ from typing import NamedTuple
 from pymongo import UpdateOne
 
 from store.errors import NotFound
+from store.mongo.queue.appearing import follow_made
 from store.mongo.queue.changes import apply
 from store.mongo.queue.create import change_in_place, name_for_replay
 from store.mongo.queue.documents import domain_of, job_state, outcome_bytes
 from store.mongo.queue.endings import NEEDED, Step, archive_step, as_read, key_of, with_data
 from store.mongo.queue.expire import purge_jobs
-from store.mongo.queue.making import follow_made
 from store.mongo.queue.relatives import cancels_children, end_with_relatives, live_parents
 from store.mongo.queue.turns import make_turns
 from store.mongo.queue.window import HeldJob, look_again, windows
@@ -42,7 +42,7 @@ class MongoJobChanges(Core):
         while True:
             job = await _find(self, tenant, job_id)
             if job["s"] == schema.ARCHIVED[Code.CANCELLED]:
-                await follow_made(self, job_id, now_ms)
+                await follow_made(self, [job_id], now_ms)
                 return
             is_running = job["s"] == schema.RUNNING and not running
             check_cancel(job_id, is_running=is_running, has_ended=job["s"] in schema.ARCHIVED_STATES)
@@ -101,7 +101,7 @@ class MongoJobChanges(Core):
     async def delete_jobs(self, tenant: str, job_ids: Sequence[str]) -> int:
         archived = await _archived(self, tenant, job_ids)
         for job_id in [job_id for job_id, job in archived.items() if "todo" in job]:
-            await follow_made(self, job_id, archived[job_id]["at"])
+            await follow_made(self, [job_id], archived[job_id]["at"])
         return await purge_jobs(self, list(archived.values()), 0)
 
     @repeatable

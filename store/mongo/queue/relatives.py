@@ -9,7 +9,7 @@ What an end means for relatives follows in later steps, each idempotent. The doc
     wake     this job is queued for its next round: it was paused while its children were cancelled
     up       the parent of this job is queued again if this was the last child that it waited for
     hold     this job is held by a parent that may have ended while it was being created
-    make.7   the jobs that its delivery with token 7 made appear (making.py); before all others
+    make.7   the jobs that its delivery with token 7 made appear (appearing.py); before all others
 
 A parent counts its children in `kids`; every change that depends on them is on condition that the number
 is as it was read. So no child can appear between the look and the change.
@@ -182,7 +182,7 @@ async def _ending(
 
 async def follow(db: Core, job_id: str, now_ms: int, budget: Budget | None = None) -> None:
     """Do what a job's end means for its relatives, if anything is left to do, to the end or as far as the budget goes.
-    Idempotent. If it made jobs that have to appear first, that is for `making.follow_made`."""
+    Idempotent. If it made jobs that have to appear first, that is for `appearing.follow_made`."""
     budget = budget or Budget()
     ended = await db.collections.jobs.find_one(
         {"_id": job_id, "todo": {"$exists": True}}, {"todo": 1, "token": 1, "parent": 1}

@@ -31,7 +31,7 @@ from store.values.jobs import (
 )
 
 
-class _Ending(NamedTuple):
+class Ending(NamedTuple):
     """A release with the document that it ends, and what is kept of its bytes."""
 
     release: Release
@@ -113,7 +113,7 @@ async def read_held(db: Core, owner: str, tokens: dict[str, int]) -> dict[str, D
     return {row["_id"]: row for row in rows if row["token"] == tokens[row["_id"]]}
 
 
-async def _end_plain(db: Core, owner: str, endings: Sequence[_Ending], now_ms: int) -> set[str]:
+async def _end_plain(db: Core, owner: str, endings: Sequence[Ending], now_ms: int) -> set[str]:
     steps = [
         release_step(ending.document, ending.release, ending.result, ending.data, owner=owner, now_ms=now_ms)
         for ending in endings
@@ -122,7 +122,7 @@ async def _end_plain(db: Core, owner: str, endings: Sequence[_Ending], now_ms: i
     return await apply(db, steps, now_ms)
 
 
-async def keep_bytes(db: Core, release: Release, document: Document) -> _Ending:
+async def keep_bytes(db: Core, release: Release, document: Document) -> Ending:
     result = data = None
     if isinstance(release, Discard):
         release = _archive_of(release, document)
@@ -130,7 +130,7 @@ async def keep_bytes(db: Core, release: Release, document: Document) -> _Ending:
         result = await db.blobs.put(release.id, release.outcome.result)
     if isinstance(release, Finish | Retry | Rearm) and release.data is not None:
         data = await db.blobs.put(release.id, release.data)
-    return _Ending(release, document, result, data)
+    return Ending(release, document, result, data)
 
 
 def _archive_of(discard: Discard, document: Document) -> Archive:
@@ -139,7 +139,7 @@ def _archive_of(discard: Discard, document: Document) -> Archive:
     return Archive(discard.id, discard.token, outcome)
 
 
-async def drop_bytes(db: Core, ending: _Ending, *, applied: bool, is_paused: bool) -> None:
+async def drop_bytes(db: Core, ending: Ending, *, applied: bool, is_paused: bool) -> None:
     """Remove the blobs that nothing refers to any more: the old ones, or those made in vain."""
     if isinstance(ending.release, Finish) and applied and not is_paused:  # it is over, and carries nothing on
         await db.blobs.remove([ending.data])
@@ -153,12 +153,12 @@ async def drop_bytes(db: Core, ending: _Ending, *, applied: bool, is_paused: boo
         await db.blobs.remove([ending.document.get("blob")])
 
 
-def _has_kin(ending: _Ending) -> bool:
+def _has_kin(ending: Ending) -> bool:
     """Whether a relative may need to hear of this release."""
     return isinstance(ending.release, Archive | Finish | Rearm) and ending.document["kin"]
 
 
-async def _end_with_kin(db: Core, ending: _Ending, owner: str, now_ms: int) -> Document | None:
+async def _end_with_kin(db: Core, ending: Ending, owner: str, now_ms: int) -> Document | None:
     release, document, result, data = ending
     if isinstance(release, Rearm):
         return await rearm_with_children(db, document, release, result, data, owner=owner, now_ms=now_ms)

@@ -75,9 +75,9 @@ def _owned(tx: Tx, owner: str, leases: Sequence[Lease | Release]) -> dict[str, R
     return {row.id: row for row in found if tokens[row.id] == row.token}
 
 
-def is_owned(tx: Tx, owner: str, lease: Lease | Release) -> bool:
-    """Whether that delivery is still the owner's."""
-    return bool(_owned(tx, owner, [lease]))
+def owned_ids(tx: Tx, owner: str, leases: Sequence[Lease | Release]) -> set[str]:
+    """Whose deliveries among these are still the owner's."""
+    return set(_owned(tx, owner, leases))
 
 
 def renew_locks(tx: Tx, owner: str, leases: Sequence[Lease], lease_ms: int, now_ms: int) -> RenewReport:

@@ -15,11 +15,10 @@ from store.values.again import Binding
 from store.values.claims import Claim, ClaimedJobs
 from store.values.jobs import (
     AddReport,
-    Creation,
-    EndOfRun,
     ExpireReport,
     JournalPosition,
     Lease,
+    MakingEnd,
     NewJob,
     Release,
     ReleaseReport,
@@ -79,11 +78,10 @@ class SqliteQueue(SqliteCore, JobQueue):
             lambda tx: discard.release_or_discard(tx, owner, releases, now_ms), bulk=len(releases) > FEW
         )
 
-    async def release_with_jobs(
-        self, owner: str, release: EndOfRun, new_jobs: Sequence[Creation], *, now_ms: int
-    ) -> ReleaseReport:
+    async def release_with_jobs(self, owner: str, ends: Sequence[MakingEnd], *, now_ms: int) -> ReleaseReport:
+        made = sum(len(end.new_jobs) for end in ends)
         return await self._write(
-            lambda tx: making.release_with_jobs(tx, owner, release, new_jobs, now_ms), bulk=len(new_jobs) > FEW
+            lambda tx: making.release_with_jobs(tx, owner, ends, now_ms), bulk=len(ends) + made > FEW
         )
 
     async def expire_locks(self, *, now_ms: int, limit: int = 1000, owner: str | None = None) -> int:

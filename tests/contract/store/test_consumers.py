@@ -8,7 +8,6 @@ import pytest
 from store.base import (
     Code,
     ConsumerRecord,
-    Creation,
     EndReport,
     HoldReport,
     IndexEnd,
@@ -99,21 +98,6 @@ async def test_created_jobs_are_held_too_and_children_are_their_parents(store: S
     assert await states(store, 3) == [JobState.WAITING, JobState.WAITING, JobState.PAUSED]
     await store.release_jobs(OWNER, [archive(parent)], now_ms=T0)
     assert (await states(store, 3))[2] == JobState.WAITING
-    await check_counters(store, TENANT, T0)
-
-
-async def test_jobs_that_a_run_made_are_numbered_and_held(store: Store) -> None:
-    await store.set_consumer(CONSUMER)
-    token = await lead(store)
-    await store.add_jobs([new_job(0, jobtype="acme-first")], now_ms=T0)
-    (maker,) = await claim(store, jobtype="acme-first")
-    made = [Creation(new_job(number)) for number in (1, 2, 3)]
-    await store.release_with_jobs(OWNER, archive(maker), made, now_ms=T0)
-    assert await states(store, 3) == [JobState.PAUSED] * 3
-    await check_counters(store, TENANT, T0)
-    assert (await store.release_with_jobs(OWNER, archive(maker), made, now_ms=T0)).stale == (maker.id,)
-    assert await move(store, token, released=2) == WindowReport(3, 0, 2, ())
-    assert ids(await claim(store)) == [job_id(1), job_id(2)]
     await check_counters(store, TENANT, T0)
 
 

@@ -2,7 +2,20 @@
 
 import pytest
 
-from store.base import Code, ConsumerRecord, Creation, EndOfRun, Finish, Job, JobState, NewJob, Rearm, Store
+from store.base import (
+    Code,
+    ConsumerRecord,
+    Creation,
+    EndOfRun,
+    Finish,
+    Job,
+    JobState,
+    MakingEnd,
+    NewJob,
+    Rearm,
+    Store,
+    WindowMove,
+)
 from store.errors import Conflict, InvalidValue, NotFound
 from tests.support.jobs import (
     JOBTYPE,
@@ -14,11 +27,13 @@ from tests.support.jobs import (
     claim_one,
     ids,
     job_id,
+    making,
     new_job,
     new_jobs,
     outcome,
     retry,
 )
+from tests.support.store_audit import check_counters
 
 CHILD = "acme-child"
 
@@ -30,7 +45,7 @@ async def running(store: Store, number: int = 0) -> Job:
 
 async def end(store: Store, release: EndOfRun, *new: NewJob, owner: str = OWNER, now_ms: int = T0) -> tuple[str, ...]:
     """Returns what was stale."""
-    report = await store.release_with_jobs(owner, release, [Creation(job) for job in new], now_ms=now_ms)
+    report = await store.release_with_jobs(owner, [making(release, *new)], now_ms=now_ms)
     return report.stale
 
 
@@ -42,7 +57,7 @@ async def states(store: Store, *numbers: int) -> list[JobState | None]:
 async def test_a_parent_that_made_children_waits_for_them_and_is_told_how_many(store: Store) -> None:
     parent = await running(store)
     children = new_jobs(2, 1, jobtype=CHILD, parent=parent.id)
-    report = await store.release_with_jobs(OWNER, archive(parent), [Creation(child) for child in children], now_ms=T0)
+    report = await store.release_with_jobs(OWNER, [making(archive(parent), *children)], now_ms=T0)
     assert (report.applied, report.stale, report.paused) == (1, (), (parent.id,))
     assert await states(store, 0, 1, 2) == [JobState.PAUSED, JobState.WAITING, JobState.WAITING]
     first, second = await claim(store, jobtype=CHILD)
@@ -171,7 +186,8 @@ async def test_a_unique_name_that_waits_is_changed_and_not_made_twice(store: Sto
     maker = await running(store)
     await store.create_job(new_job(5, jobtype=CHILD, unique="u", priority=1000), now_ms=T0)
     named = new_job(1, jobtype=CHILD, unique="u", data=b"new")
-    await store.release_with_jobs(OWNER, archive(maker), [Creation(named, frozenset({"priority"}))], now_ms=T0)
+    end = MakingEnd(archive(maker), [Creation(named, frozenset({"priority"}))])
+    await store.release_with_jobs(OWNER, [end], now_ms=T0)
     (job,) = await claim(store, jobtype=CHILD)
     assert (job.id, job.data, job.priority) == (job_id(5), b"new", 1000)
 
@@ -204,3 +220,94 @@ async def test_a_job_cannot_be_made_twice_by_one_run(store: Store) -> None:
     with pytest.raises(InvalidValue, match="appears twice"):
         await end(store, archive(parent), child, child)
     assert await states(store, 0, 1) == [JobState.RUNNING, None]
+
+
+async def many_running(store: Store, count: int) -> list[Job]:
+    await store.add_jobs(new_jobs(count), now_ms=T0)
+    return await claim(store, count)
+
+
+async def test_runs_that_end_together_make_their_jobs_each(store: Store) -> None:
+    """Plain ones, children, a failure, a retry, and a delivery that is lost, in one call."""
+    first, parent, failed, again, lost = await many_running(store, 5)
+    await store.expire_locks(now_ms=T0, owner=OWNER)
+    lost_again = {job.id: job for job in await claim(store, owner=OWNER)}
+    first, parent, failed, again = (lost_again[job.id] for job in (first, parent, failed, again))
+    ends = [
+        making(archive(first), *new_jobs(2, 10, jobtype=CHILD)),
+        making(archive(parent), new_job(12, jobtype=CHILD, parent=parent.id), new_job(13, jobtype=CHILD)),
+        making(archive(failed, Code.FAILED), new_job(14, jobtype=CHILD, parent=failed.id)),
+        making(retry(again, T0), new_job(15, jobtype=CHILD, parent=again.id)),
+        making(archive(lost), new_job(16, jobtype=CHILD)),
+    ]
+    report = await store.release_with_jobs(OWNER, ends, now_ms=T0)
+    assert (report.applied, report.stale, report.paused) == (4, (lost.id,), (parent.id,))
+    ended, waiting, paused = JobState.ARCHIVED, JobState.WAITING, JobState.PAUSED
+    assert await states(store, 0, 1, 2, 3, 4) == [ended, paused, ended, waiting, JobState.RUNNING]
+    assert await states(store, *range(10, 17)) == [waiting, waiting, waiting, waiting, ended, paused, None]
+    await check_counters(store, TENANT, T0)
+    assert (await store.release_with_jobs(OWNER, ends, now_ms=T0)).stale == tuple(end.release.id for end in ends)
+    await check_counters(store, TENANT, T0)
+
+
+async def test_if_one_of_several_ends_is_refused_none_is_recorded(store: Store) -> None:
+    await store.create_job(new_job(20, jobtype=CHILD, unique="u"), now_ms=T0)
+    await claim_one(store, jobtype=CHILD)
+    one, other = await many_running(store, 2)
+    fine = making(archive(one), new_job(10, jobtype=CHILD), new_job(11, jobtype=CHILD, parent=one.id))
+    for wrong, error in (
+        (new_job(12, jobtype=CHILD, unique="u"), Conflict),
+        (new_job(12, jobtype=CHILD, parent=job_id(99)), NotFound),
+        (new_job(12, jobtype=CHILD, parent=one.id), InvalidValue),
+        (new_job(10, jobtype=CHILD), InvalidValue),
+    ):
+        with pytest.raises(error):
+            await store.release_with_jobs(OWNER, [fine, making(archive(other), wrong)], now_ms=T0)
+    assert await states(store, 0, 1, 10, 11, 12) == [JobState.RUNNING, JobState.RUNNING, None, None, None]
+    await check_counters(store, TENANT, T0)
+    assert (await store.release_with_jobs(OWNER, [fine], now_ms=T0)).applied == 1
+
+
+async def test_of_two_runs_that_end_together_the_later_one_replaces_what_the_first_named(store: Store) -> None:
+    one, other = await many_running(store, 2)
+    named = [new_job(n, jobtype=CHILD, unique="u", data=b"%d" % n) for n in (10, 11)]
+    ends = [making(archive(one), named[0], new_job(12, jobtype=CHILD)), making(archive(other), named[1])]
+    assert (await store.release_with_jobs(OWNER, ends, now_ms=T0)).applied == 2
+    assert [(job.id, job.data) for job in await claim(store, jobtype=CHILD)] == [
+        (job_id(10), b"11"),
+        (job_id(12), b"payload 12"),
+    ]
+    await check_counters(store, TENANT, T0)
+
+
+async def test_children_and_their_siblings_end_together(store: Store) -> None:
+    parent = await running(store)
+    await end(store, archive(parent), *new_jobs(2, 1, jobtype=CHILD, parent=parent.id))
+    children = await claim(store, 2, jobtype=CHILD)
+    ends = [
+        making(archive(child), new_job(number, jobtype=CHILD, parent=parent.id))
+        for number, child in enumerate(children, 10)
+    ]
+    assert (await store.release_with_jobs(OWNER, ends, now_ms=T0)).applied == 2
+    assert await states(store, 0, 10, 11) == [JobState.PAUSED, JobState.WAITING, JobState.WAITING]
+    await store.release_jobs(OWNER, [archive(job) for job in await claim(store, 2, jobtype=CHILD)], now_ms=T0)
+    again = await claim_one(store)
+    assert (again.id, again.children) == (parent.id, 4)
+    await check_counters(store, TENANT, T0)
+
+
+async def test_what_runs_that_end_together_made_is_numbered_in_their_order(store: Store) -> None:
+    await store.set_consumer(ConsumerRecord(TENANT, "stage", CHILD, "{}", T0))
+    makers = await many_running(store, 3)
+    ends = [making(archive(maker), *new_jobs(2, 10 + 2 * n, jobtype=CHILD)) for n, maker in enumerate(makers)]
+    assert (await store.release_with_jobs(OWNER, ends, now_ms=T0)).applied == 3
+    records = [await store.get_job_at(TENANT, CHILD, seq, now_ms=T0) for seq in range(1, 7)]
+    assert [record and record.job.id for record in records] == [job_id(n) for n in range(10, 16)]
+    assert [record and record.state for record in records] == [JobState.PAUSED] * 6
+    await check_counters(store, TENANT, T0)
+    assert len((await store.release_with_jobs(OWNER, ends, now_ms=T0)).stale) == 3
+    (consumer,) = await store.lead_consumers(OWNER, lease_ms=1000, now_ms=T0)
+    move = WindowMove(TENANT, "stage", consumer.token, 0, 2, 0, skip_failed=False, note="")
+    assert (await store.move_window(move, now_ms=T0)).head == 6
+    assert ids(await claim(store, jobtype=CHILD)) == [job_id(10), job_id(11)]
+    await check_counters(store, TENANT, T0)

@@ -8,7 +8,6 @@ import pytest
 
 from store.base import (
     ApiKey,
-    Archive,
     AuditEvent,
     Binding,
     ConsumerRecord,
@@ -26,7 +25,7 @@ from store.base import (
 from store.errors import InvalidValue
 from store.values.scoreboard import MINUTE_MS
 from store.values.transfer import ImportPlace, Part
-from tests.support.jobs import JOBTYPE, OWNER, T0, TENANT, job_id, new_job, outcome
+from tests.support.jobs import JOBTYPE, OWNER, T0, TENANT, job_id, new_job
 
 BEFORE_TIME = -1
 A_TIME = " is not a time in milliseconds since 1970, up to the year 9999"
@@ -53,7 +52,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "claim_jobs": {"jobtype": JOBTYPE, "limit": 1, "owner": OWNER, "lease_ms": 1, "now_ms": T0},
     "renew_locks": {"owner": OWNER, "leases": [Lease(ID, 1)], "lease_ms": 1, "now_ms": T0},
     "get_leases": {"owner": OWNER, "leases": [Lease(ID, 1)]},
-    "release_with_jobs": {"owner": OWNER, "release": Archive(ID, 1, outcome()), "new_jobs": [], "now_ms": T0},
+    "release_with_jobs": {"owner": OWNER, "ends": [], "now_ms": T0},
     "release_jobs": {"owner": OWNER, "releases": [], "now_ms": T0},
     "add_running_jobs": {"owner": OWNER, "jobs": [new_job(1)], "lease_ms": 1, "now_ms": T0},
     "add_ended_jobs": {"owner": OWNER, "jobs": [], "releases": [], "now_ms": T0},

@@ -41,8 +41,6 @@ driver = in_file(
     "store/mongo/server/driver.py", "tests/unit/store/test_mongo_driver.py tests/mongo/test_round_trips.py"
 )
 
-MAKING = "tests/contract/store/test_making.py -k mongodb"
-making = in_file("store/mongo/queue/making.py", MAKING)
 
 importing = in_file("store/mongo/records/importing.py", "tests/contract/store/test_transfer.py -k mongodb")
 
@@ -60,13 +58,6 @@ MUTANTS: list[Mutant] = [
     ),
     discard("relatives are not kept", '"kin": False, ', ""),
     discard("a numbered job is not kept", ', "seq": None', ""),
-    making("who lost a job makes jobs", "        if not held:\n            return stale\n", ""),
-    making("new jobs never appear", "        await follow_made(self, release.id, now_ms)\n", ""),
-    making(
-        "a child that a run makes has no number",
-        "    beyond = await _number(db, document, job, now_ms)",
-        "    beyond = None if job.parent else await _number(db, document, job, now_ms)",
-    ),
     importing(
         "a job between two attempts is overtaken after an import", " or (state == schema.QUEUED and", " or (False and"
     ),
@@ -76,7 +67,6 @@ MUTANTS: list[Mutant] = [
         "for copy in missing if _has_place(copy)",
         tests="tests/mongo/test_import_cut.py",
     ),
-    making("a child of a run that is over starts at once", "    held = job.parent == maker_id\n", "    held = False\n"),
     endings(
         "an old delivery is released",
         '        "token": document["token"],\n        "d": document.get("d"),\n',
@@ -336,8 +326,8 @@ MUTANTS: list[Mutant] = [
     ),
     add(
         "a write that no majority confirmed is acknowledged",
-        '        if error.details.get("writeConcernErrors"):',
-        "        if False:",
+        '    if error.details.get("writeConcernErrors"):',
+        "    if False:",
         tests="tests/unit/store/test_mongo_add.py",
     ),
     change(

@@ -37,7 +37,6 @@ once = in_file(
 )
 daemons = in_file("store/sqlite/records/daemons.py", TENANTS)
 
-making = in_file("store/sqlite/queue/making.py", "tests/contract/store/test_making.py")
 
 discard = in_file("store/sqlite/queue/discard.py", "tests/contract/store/test_discard.py -k sqlite")
 
@@ -52,7 +51,6 @@ MUTANTS: list[Mutant] = [
     contents("what was touched lately is removed", " AND touched < ? RETURNING 1", " AND ? > 0 RETURNING 1"),
     discard("a parent is not kept", " AND j.children = 0", ""),
     discard("a numbered job is not kept", " AND j.seq IS NULL", ""),
-    making("who lost a job makes jobs", "    if is_owned(tx, owner, release):\n", "    if release:\n"),
     release(
         "a lease is renewed with an old token",
         "    return {row.id: row for row in found if tokens[row.id] == row.token}",

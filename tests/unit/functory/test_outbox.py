@@ -1,7 +1,7 @@
 """Outcomes on their way to the store: two deliveries of one job, and results that are big."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,12 @@ from functory.loops.shared import make_shared
 from functory.tenant_limits import TenantLimits
 from journal import Journal
 from runner.flow import Flow, FlowLimits
-from store.base import Store
+from store.base import Code, JobState, MakingEnd, ReleaseReport, Store
 from store.errors import StoreError
 from store.url import open_store
 from tests.support.clocks import FakeClock
-from tests.support.jobs import LEASE_MS, OWNER, T0, TENANT, archive, claim_one, job_id, new_jobs
+from tests.support.jobs import LEASE_MS, OWNER, T0, TENANT, archive, claim, claim_one, job_id, new_job, new_jobs
+from vocabulary.new_job import NewJob as WantedJob
 
 
 @asynccontextmanager
@@ -99,3 +100,38 @@ async def test_what_ends_after_the_outbox_has_failed_waits_for_the_end_of_the_pr
             box.put([(other, archive(other), ())])
             with pytest.raises(ExceptionGroup):
                 await task
+
+
+async def test_runs_that_made_children_end_in_one_write_and_a_refusal_costs_its_own_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_store(f"sqlite://{tmp_path}/store.db") as store, outbox(tmp_path, store, []) as box:
+        await store.create_job(new_job(100, unique="taken"), now_ms=T0)
+        assert (await claim_one(store)).unique == "taken"
+        await store.add_jobs(new_jobs(16), now_ms=T0)
+        jobs = await claim(store, 16)
+        sizes: list[int] = []
+        real = store.release_with_jobs
+
+        async def counted(owner: str, ends: Sequence[MakingEnd], *, now_ms: int) -> ReleaseReport:
+            sizes.append(len(ends))
+            return await real(owner, ends, now_ms=now_ms)
+
+        monkeypatch.setattr(store, "release_with_jobs", counted)
+        child, refused = WantedJob("child", b"c", "child=1"), WantedJob("thumb", b"r", "unique=taken")
+        box.put([(job, archive(job), (child,)) for job in jobs[:8]])
+        async with asyncio.timeout(10):
+            await box.empty()
+        assert sizes == [8]
+        sizes.clear()
+        box.put([(job, archive(job), (refused if job is jobs[13] else child,)) for job in jobs[8:]])
+        async with asyncio.timeout(10):
+            await box.empty()
+        assert sizes == [8, 4, 4, 2, 1, 1, 2], "in halves"
+        now_ms = T0 + 2 * LEASE_MS
+        states = await store.get_states(TENANT, [job.id for job in jobs], now_ms=now_ms)
+        codes = await store.get_codes(TENANT, [job.id for job in jobs])
+        counters = {row.jobtype: row for row in await store.get_counters(TENANT, now_ms=now_ms)}
+    assert {job_id for job_id, state in states.items() if state is not JobState.PAUSED} == {jobs[13].id}
+    assert codes == {jobs[13].id: Code.FAILED}
+    assert counters[f"{TENANT}-child"].waiting == 15, "each has its child, once"
