@@ -53,7 +53,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "operator": {
         "daemon": "the daemons of the store (operator)",
         "audit": "who did what, newest first (operator)",
-        "metrics": "the figures of a daemon for Prometheus (operator, or scope metrics)",
+        "metrics": "figures for Prometheus: of a tenant, or of a daemon (operator)",
     },
     "invoke": {"invoke": "run a handler file once in the sandbox, without a server"},
     "doctor": {"doctor": "attack this machine's sandbox and print the level that held"},
