@@ -35,8 +35,8 @@ def add_commands(commands: Commands) -> None:
     metrics = commands.add_parser("metrics", help="figures for Prometheus: of a tenant, or of a daemon (operator)")
     metrics.add_argument(
         "--tenant",
-        help="the figures of this tenant, with a key of it; without: those of the daemon, with the operator's key or one"
-        " of the scope metrics",
+        help="the figures of this tenant, with a key of it; without: those of the daemon, with the operator's key or"
+        " one of the scope metrics",
     )
     metrics.add_argument("--type", help="with --tenant: only this type, or those that a GLOB pattern matches")
     add_remote(metrics, run_metrics, tenant=False)

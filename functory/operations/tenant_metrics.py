@@ -1,7 +1,6 @@
 """The figures of a tenant for its own Prometheus: counters since each type exists, what there is now, and how long the
 runs of the last minutes took and waited. Nothing here reads a job."""
 
-from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from functory.loops.slices import Slices
@@ -46,7 +45,7 @@ class TenantMetrics(NamedTuple):
 async def tenant_metrics(service: Service, tenant: str, named: str | None) -> TenantMetrics:
     """The types that have or had a job, in order; only those that `named`, a type or a pattern, matches. Raises
     InvalidInput."""
-    matches: Callable[[str], bool] = bool if named is None else glob_matcher(check_named(named))
+    matches = glob_matcher("*" if named is None else check_named(named))
     cost = _ROW if named is None else glob_cost(named)
     store, now_ms, slices = service.store, service.now_ms(), Slices()
     oldest_ms = {

@@ -1,5 +1,5 @@
-"""The text of `/{tenant}/metrics`. Names and labels are those of the operator's `/metrics` where they mean the same, and
-a name is never given another meaning: docs/alerts.md lists them."""
+"""The text of `/{tenant}/metrics`. Names and labels are those of the operator's `/metrics` where they mean the same.
+They stay: docs/alerts.md lists them."""
 
 from typing import Final
 
