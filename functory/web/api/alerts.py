@@ -26,7 +26,7 @@ async def get_alert(call: Call) -> Alert:
 
 @routes.add("PUT", "/{tenant}/alert/{alert}", scope="manage", summary="Make an alert rule, or change one")
 async def set_alert(call: Call, body: AlertBody) -> AlertSet:
-    return AlertSet(await operations.put_alert(call.service, call.principal, call.param("alert"), _terms(body)))
+    return AlertSet(await operations.put_alert(call.service, call.principal, call.param("alert"), terms_of(body)))
 
 
 @routes.add("DELETE", "/{tenant}/alert/{alert}", scope="manage", summary="Delete an alert rule")
@@ -46,7 +46,7 @@ async def test_alert(call: Call) -> AlertTested:
     return AlertTested(await operations.test_alert(call.service, call.principal, call.param("alert")))
 
 
-def _terms(body: AlertBody) -> Terms:
+def terms_of(body: AlertBody) -> Terms:
     return Terms(
         type=body.type,
         notify=body.notify,
