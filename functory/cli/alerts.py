@@ -1,8 +1,8 @@
-"""`functory alert set | list | delete | mute | test`: what a tenant wants to be told of."""
+"""`functory alert set | list | get | delete | mute | test`: what a tenant wants to be told of."""
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from functory.cli.answers import moment
 from functory.cli.arguments import given, seconds
@@ -13,7 +13,7 @@ from functory.errors import InvalidInput
 if TYPE_CHECKING:
     from functory.client import Client
 
-_EXAMPLE = """\
+_EXAMPLES: Final = """\
 examples:
   functory alert set mail-fails --type 'mail*' --notify tell --failures 10 --window 10m
   functory alert set mail-breaks --type mail --notify tell --failure-share 0.2 --at-least 50 --window 1h
@@ -28,6 +28,9 @@ def add_commands(commands: Commands) -> None:
     actions = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_set(actions)
     add_remote(actions.add_parser("list", help="the rules, and how each stands"), run_list)
+    get = actions.add_parser("get", help="one rule")
+    get.add_argument("name")
+    add_remote(get, run_get)
     remove = actions.add_parser("delete", aliases=["rm"], help="delete a rule")
     remove.add_argument("name")
     add_remote(remove, run_delete)
@@ -44,7 +47,7 @@ def _add_set(actions: Any) -> None:
     put = actions.add_parser(
         "set",
         help="make a rule, or change one",
-        epilog=_EXAMPLE,
+        epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     put.add_argument("name")
@@ -117,6 +120,19 @@ async def run_list(client: "Client", arguments: argparse.Namespace) -> int:
     ]
     headers = ["name", "state", "since", "type", "condition", "notify", "trouble"]
     return show_table(arguments, answer, headers, rows, "No alerts.")
+
+
+async def run_get(client: "Client", arguments: argparse.Namespace) -> int:
+    it = await client.get_alert(arguments.name)
+    lines = [
+        f"{it.name}: {it.state} since {moment(it.since_ms)}",
+        f"{it.type}: {it.condition}; notifies {it.notify}",
+        f"fires after {it.for_s} s, is over after {it.calm_s} s",
+    ]
+    lines += [f"last fired {moment(it.fired_ms)}"] if it.fired_ms else []
+    lines += [f"muted until {moment(it.muted_until_ms)}"] if it.muted_until_ms else []
+    lines += [f"a notification waits: {it.trouble}"] if it.trouble else []
+    return show(arguments, it, "\n".join(lines))
 
 
 async def run_delete(client: "Client", arguments: argparse.Namespace) -> int:

@@ -48,6 +48,7 @@ _WORDS: Final = {
     "calm_s": "how long it must not hold, in seconds,",
 }
 _TIMES: Final = {"time": "the time", "for": "fire after", "calm": "be over after"}
+_UNITS: Final = (("d", 86_400), ("h", 3600), ("m", 60))
 _MUTES: Final = {"1h": 3600, "8h": 28_800, "1d": 86_400, "7d": 604_800}
 
 
@@ -134,10 +135,10 @@ def _fields(rule: Rule) -> dict[str, str]:
         "notify": terms.notify,
         "kind": "share" if is_share else terms.when,
         "number": f"{100 * terms.share_above:.6g}" if terms.share_above is not None else str(terms.more_than),
-        "time": f"{terms.window_s or terms.longer_than_s or 600}s",
+        "time": _duration(terms.window_s or terms.longer_than_s or 600),
         "at_least": str(terms.at_least),
-        "for": f"{terms.for_s}s",
-        "calm": f"{terms.calm_s}s",
+        "for": _duration(terms.for_s),
+        "calm": _duration(terms.calm_s),
     }
 
 
@@ -177,6 +178,12 @@ def _share(text: str) -> float:
         return float(text.strip().removesuffix("%")) / 100
     except ValueError:
         raise InvalidInput("N is a number of percent", detail={"field": "number"}) from None
+
+
+def _duration(seconds: int) -> str:
+    """As it is typed: `26h`."""
+    unit, size = next(((unit, size) for unit, size in _UNITS if seconds and seconds % size == 0), ("s", 1))
+    return f"{seconds // size}{unit}"
 
 
 def _seconds(form: dict[str, str], name: str) -> int:
