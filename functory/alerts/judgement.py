@@ -40,7 +40,7 @@ class Figures(NamedTuple):
 
     found: int = 0
     ended: int = 0
-    """Runs in the window, whatever became of them."""
+    """Runs in the window, whatever became of them; asked for a share only."""
     since_ms: int | None = None
     """Since when the oldest job waits, or nobody has asked; None: nothing waits."""
 

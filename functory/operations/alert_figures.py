@@ -43,8 +43,9 @@ class TenantFigures:
         the next, for ever. Raises StoreUnavailable."""
         jobtypes = await self._jobtypes(terms.type, notifying)
         if terms.when == "failures":
-            failed, ended = await self._ended(FAILED, terms.window_s), await self._ended(ENDED, terms.window_s)
-            return Figures(_sum(failed, jobtypes), _sum(ended, jobtypes))
+            failed = _sum(await self._ended(FAILED, terms.window_s), jobtypes)
+            is_share = terms.share_above is not None
+            return Figures(failed, _sum(await self._ended(ENDED, terms.window_s), jobtypes) if is_share else 0)
         if terms.when == "silent":
             return Figures(_sum(await self._ended(_OK, terms.window_s), jobtypes))
         if terms.when == "backlog":

@@ -7,6 +7,7 @@ taken away. Whatever ends in between, the next look finds the notice and goes on
 
 import hashlib
 import logging
+import random
 import secrets
 from collections.abc import Callable
 from typing import Final
@@ -42,12 +43,15 @@ async def look_at_alerts(
     tenant: str,
     moment: Moment,
     new_key: Callable[[], str] = lambda: secrets.token_hex(_KEY_BYTES),
+    mix: Callable[[list[Rule]], None] = random.shuffle,
 ) -> None:
-    """Nothing is looked at while the tenant is suspended: its rules stand as they stood. Raises StoreUnavailable."""
+    """Nothing is looked at while the tenant is suspended: its rules stand as they stood. They come in another order
+    each time: if a look ends early, it is not always the same ones that nobody looks at. Raises StoreUnavailable."""
     who = await principal_of(service, tenant, ACTOR, frozenset())
     if who is None or who.suspended:
         return
     rules = await list_alerts(service, tenant)
+    mix(rules)
     notifying = {rule.terms.notify for rule in rules}
     figures = TenantFigures(service, tenant, moment.now_ms)
     for rule in rules:
