@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Self
 
 from store.protocol.activity import Activity
+from store.protocol.alerts import AlertShelf
 from store.protocol.consumers import ConsumerShelf
 from store.protocol.contents import ContentShelf
 from store.protocol.daemons import DaemonRegister
@@ -37,6 +38,7 @@ from store.protocol.straight import StraightVerbs
 from store.protocol.tenants import TenantRegister
 from store.protocol.transfer import StoreTransfer
 from store.values.again import Binding
+from store.values.alerts import AlertRecord
 from store.values.claims import ClaimedJobs
 from store.values.consumers import (
     MAX_WINDOW,
@@ -106,6 +108,7 @@ __all__ = [
     "MAX_WINDOW",
     "RESOLUTIONS",
     "AddReport",
+    "AlertRecord",
     "ApiKey",
     "Archive",
     "Attempt",
@@ -183,6 +186,7 @@ class Store(
     DaemonRegister,
     TenantRegister,
     SecretShelf,
+    AlertShelf,
     NoteBoard,
     StoreMaintenance,
     StoreTransfer,

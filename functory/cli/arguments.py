@@ -70,6 +70,16 @@ def moment_ms(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text!r:.80} is not {expected}")
 
 
+def seconds(text: str) -> int:
+    """`90s`, `10m`, `26h`, in whole seconds."""
+    from functory.setting_values import duration  # noqa: PLC0415 (only for those who give one)
+
+    try:
+        return round(duration(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def decoded(data: bytes, what: str) -> str:
     """Raises InvalidInput."""
     from functory.errors import InvalidInput  # noqa: PLC0415 (not for the parser)

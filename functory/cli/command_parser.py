@@ -31,7 +31,8 @@ class CommandParser(argparse.ArgumentParser):
         end = list(args).index("--") if "--" in args else len(args)
         with self._only_options():
             namespace, others = super().parse_known_args(args[:end], namespace)
-        required = [action for action in self._get_optional_actions() if action.required]
+        options_and_groups: list[Any] = [*self._get_optional_actions(), *self._mutually_exclusive_groups]
+        required = [each for each in options_and_groups if each.required]
         with _not_required(required):  # the first pass has seen them
             namespace, unknown = super().parse_known_args([*others, *args[end:]], namespace)
         if unknown:
@@ -53,7 +54,8 @@ class CommandParser(argparse.ArgumentParser):
 
 
 @contextmanager
-def _not_required(actions: Sequence[argparse.Action]) -> Iterator[None]:
+def _not_required(actions: Sequence[Any]) -> Iterator[None]:
+    """Of options, words, and groups of options of which one must be given."""
     was = [action.required for action in actions]
     for action in actions:
         action.required = False

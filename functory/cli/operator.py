@@ -8,6 +8,7 @@ from functory.cli.answers import inert, moment
 from functory.cli.arguments import given
 from functory.cli.commands import Commands
 from functory.cli.remote import add_remote, show, show_table
+from functory.errors import InvalidInput
 
 if TYPE_CHECKING:
     from functory.client import Client
@@ -31,7 +32,13 @@ def add_commands(commands: Commands) -> None:
     audit.add_argument("--limit", type=int, default=50, help="default: 50")
     audit.add_argument("--cursor", help="continue: the cursor that the last page ended with")
     add_remote(audit, run_audit, tenant=False)
-    metrics = commands.add_parser("metrics", help="the figures of a daemon for Prometheus (operator, or scope metrics)")
+    metrics = commands.add_parser("metrics", help="figures for Prometheus: of a tenant, or of a daemon (operator)")
+    metrics.add_argument(
+        "--tenant",
+        help="the figures of this tenant, with a key of it; without: those of the daemon, with the operator's key or"
+        " one of the scope metrics",
+    )
+    metrics.add_argument("--type", help="with --tenant: only this type, or those that a GLOB pattern matches")
     add_remote(metrics, run_metrics, tenant=False)
 
 
@@ -91,7 +98,9 @@ async def run_audit(client: "Client", arguments: argparse.Namespace) -> int:
 
 
 async def run_metrics(client: "Client", arguments: argparse.Namespace) -> int:
-    text = await client.metrics()
+    if arguments.type and not arguments.tenant:
+        raise InvalidInput("--type is for the figures of a tenant: use --tenant, too.")
+    text = await client.metrics(arguments.tenant, **given(type=arguments.type))
     return show(arguments, {"metrics": text}, text.rstrip())
 
 

@@ -13,9 +13,11 @@ jobs.py        jobs: their life, results and figures
 workers.py     what a worker asks for
 handlers.py    handlers: texts, versions, folders
 consumers.py   consumers
+alerts.py      alert rules
 operator.py    tenants, keys, daemons
 """
 
+from functory.client.alerts import AlertCalls
 from functory.client.consumers import ConsumerCalls
 from functory.client.handlers import HandlerCalls
 from functory.client.jobs import JobCalls
@@ -26,5 +28,5 @@ from functory.errors import ClientError, ServerUnreachable
 __all__ = ["Client", "ClientError", "ServerUnreachable"]
 
 
-class Client(JobCalls, WorkerCalls, HandlerCalls, ConsumerCalls, OperatorCalls):
+class Client(JobCalls, WorkerCalls, HandlerCalls, ConsumerCalls, AlertCalls, OperatorCalls):
     """One connection pool for one key. `tenant` may be left out for the operator's calls."""

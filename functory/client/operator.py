@@ -77,8 +77,10 @@ class OperatorCalls(Transport):
         """How the daemon that answers is, in words and figures."""
         return await self._call("GET", "/admin/health", admin.HealthDetail)
 
-    async def metrics(self) -> str:
-        return (await self._fetch("GET", "/metrics", {}, None, None)).decode()
+    async def metrics(self, tenant: str | None = None, **filters: object) -> str:
+        """Figures for Prometheus: of the daemon that answers, or of a tenant, with a key of it."""
+        path = "/metrics" if tenant is None else path_of(tenant, "metrics")
+        return (await self._fetch("GET", path, filters, None, None)).decode()
 
     async def pause_daemon(self, sysid: str) -> None:
         await self._fetch("POST", path_of("admin", "daemons", sysid, "pause"), {}, None, None)

@@ -14,7 +14,8 @@ kept_keys.py          keys that were verified lately, for a start without the st
 last_owner.py         takes over what the last process in this folder left claimed
 hearing.py            what it does when another daemon tells it something
 vitals.py             health, gauges, and what the daemon tells the others about itself
-upkeep.py             what has to happen again and again: leases, sysid, purges
+upkeep.py             what has to happen again and again: leases, sysid, purges, alerts
+alert_watch.py        looks at the alert rules of all tenants
 retention.py          how long failed jobs are kept
 served_time.py        since when jobs wait too long
 operator_key.py       the operator's first key, and its file

@@ -13,13 +13,17 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from functory.config import Settings
+from functory.daemon.alert_watch import AlertWatch
 from functory.daemon.hearing import Hearing
+from functory.daemon.joining import sysid_lease_s
 from functory.daemon.left_journals import LeftJournals
 from functory.daemon.parts import open_parts
+from functory.daemon.service import service_of
 from functory.daemon.upkeep import Upkeep
 from functory.daemon.vitals import Vitals
 from functory.errors import DaemonFailed
@@ -63,7 +67,7 @@ class Daemon:
             self.vault, self.packages, self.egress = parts.vault, parts.packages, parts.egress
             self.left_journals = LeftJournals(self.settings, parts, self.wake, self._beside)
             self.vitals = Vitals(self.settings, parts, lambda: self.left_journals.trouble)
-            self.upkeep = Upkeep(self.settings, parts, self.vitals)
+            self.upkeep = Upkeep(self.settings, parts, self.vitals, self._alert_watch())
             await self.upkeep.measure_disk()
             await self._listen(Hearing(parts, self.upkeep))
             if not parts.joining.trouble:
@@ -72,6 +76,10 @@ class Daemon:
             await self._stack.aclose()
             raise
         log.info("daemon.started", extra={"sysid": self.sysid, "isolation": parts.isolation.level.name})
+
+    def _alert_watch(self) -> AlertWatch:
+        beat = partial(self._parts.shared.progress.beat, "look_at_alerts")
+        return AlertWatch(service_of(self), self.clock, sysid_lease_s(self.settings), beat)
 
     async def _listen(self, hearing: Hearing) -> None:
         self.hearing = hearing

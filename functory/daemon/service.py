@@ -1,13 +1,17 @@
 """What can be asked of a daemon that is open: the service that the web, a queue in this process and others call."""
 
+from typing import TYPE_CHECKING
+
 from functory.config import Settings
-from functory.daemon.daemon import Daemon
 from functory.operations.service import OperationSettings, Service
 from handlers.folders.limits import FolderLimits
 from runner.targets import Targets
 
+if TYPE_CHECKING:
+    from functory.daemon.daemon import Daemon  # which has such a service of its own
 
-def service_of(daemon: Daemon) -> Service:
+
+def service_of(daemon: "Daemon") -> Service:
     return Service(
         store=daemon.store,
         journal=daemon.journal,

@@ -1,4 +1,4 @@
-"""Recurring duties: renew leases and the sysid, expire lapsed leases, purge old jobs, watch for progress.
+"""Recurring duties: renew leases and the sysid, expire lapsed leases, purge old jobs, watch for progress and alerts.
 
 Each duty is a loop of its own, so a slow purge never delays a renewal. When the store cannot be reached, a duty logs a
 warning and tries again later; anything else that it raises takes the daemon down.
@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from functory.config import Settings
+from functory.daemon.alert_watch import LOOK_EVERY_S, AlertWatch
 from functory.daemon.garbage_collector import GrowthCollector, own_resident_bytes
 from functory.daemon.joining import sysid_lease_s
 from functory.daemon.package_collector import PackageCollector
@@ -39,7 +40,7 @@ Duty = Callable[[], Awaitable[object]]
 
 
 class Upkeep:
-    def __init__(self, settings: Settings, parts: Parts, vitals: Vitals) -> None:
+    def __init__(self, settings: Settings, parts: Parts, vitals: Vitals, alerts: AlertWatch) -> None:
         self._settings = settings
         self._store = parts.shared.store
         self._journal = parts.shared.journal
@@ -57,6 +58,7 @@ class Upkeep:
         parts.vault.when_changed(parts.executor.changed)
         self._joining = parts.joining
         self._vitals = vitals
+        self.alerts = alerts
         self._seen = vitals.seen
         self._garbage = GrowthCollector(own_resident_bytes)
         self._served = ServedTime(parts.shared.store, settings.keep_waiting_s, _PURGE_EVERY_S)
@@ -90,6 +92,7 @@ class Upkeep:
             "read_zones": (_PURGE_EVERY_S, self.read_zones),
             "open_secrets": (_PURGE_EVERY_S, self._secrets.look),
             "collect_packages": (_COLLECT_EVERY_S, self._collector.collect_packages),
+            "look_at_alerts": (LOOK_EVERY_S, self.alerts.look),
         }
 
     async def renew_leases(self) -> None:

@@ -22,7 +22,10 @@ authentication found; no tenant's name is ever taken from a request's content.
     consumers.py       consumers: create, look at, start, stop, check, delete;
                        recent_consumers.py all of them, as they were a moment ago
     secrets.py         set, list by name, delete
+    alerts.py          alert rules: set, list, delete, mute, test; alert_looks.py whether they hold, and who is told;
+                       alert_figures.py the figures for that
     type_controls.py   pauses of types, rate domains, how far an indexed queue has come
-    scoreboard.py      a tenant's board; figures.py what pages and metrics show
+    scoreboard.py      a tenant's board; figures.py what pages and metrics show;
+                       tenant_metrics.py what a tenant's own Prometheus reads; recent_waiting.py what waits, shared
     tenants.py, keys.py, daemons.py, audit.py    the operator's
 """

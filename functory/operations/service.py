@@ -20,6 +20,7 @@ from functory.operations.protocols import (
     WorkerQueue,
 )
 from functory.operations.recent_consumers import RecentConsumers
+from functory.operations.recent_waiting import RecentWaiting
 from functory.operations.verified_keys import VerifiedKeys
 from handlers.folders.limits import FolderLimits
 from journal import Journal
@@ -59,6 +60,7 @@ class Service:
     accepted: AcceptedBatches = field(default_factory=AcceptedBatches)
     verified_keys: VerifiedKeys = field(default_factory=VerifiedKeys)
     recent_consumers: RecentConsumers = field(default_factory=RecentConsumers)
+    recent_waiting: RecentWaiting = field(default_factory=RecentWaiting)
     folder_turns: TenantTurns = field(default_factory=lambda: TenantTurns(Semaphore(2), of_one=1))
     """For archives that are being read: each keeps a thread busy."""
     create_turns: TenantTurns = field(default_factory=lambda: TenantTurns(Semaphore(4), of_one=2))

@@ -12,6 +12,7 @@ from functory.operations.service import Service
 from functory.web.api import (
     add,
     admin,
+    alerts,
     consumers,
     control,
     handlers,
@@ -51,6 +52,7 @@ ROUTES: Final[Sequence[Route]] = [
         control,
         consumers,
         secrets,
+        alerts,
         admin,
         meta,
     )

@@ -17,6 +17,7 @@ workers.py         taking jobs, renewing, reporting
 handlers.py        handlers and trial runs
 secrets.py         names and versions of secrets; values go in only
 scoreboard.py      figures and failures
+alerts.py          alert rules
 consumers.py       consumers, their progress and windows
 admin.py           the operator's: tenants, keys, daemons, audit
 scopes.py          what a key may do; the names of limits

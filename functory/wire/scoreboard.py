@@ -59,10 +59,15 @@ class Scoreboard(Answer):
     types: list[TypeRow]
 
 
+NamedTypes = Annotated[str, Meta(min_length=1, max_length=127, description="a type, or a GLOB pattern such as mail*")]
+
+
+class MetricsQuery(Request):
+    type: NamedTypes | None = None
+
+
 class FailuresQuery(Request):
-    type: (
-        Annotated[str, Meta(min_length=1, max_length=127, description="a type, or a GLOB pattern such as mail*")] | None
-    ) = None
+    type: NamedTypes | None = None
     since_ms: TimeMs = 0
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 

@@ -8,13 +8,14 @@ never see a hostile name, and have no checks of their own. A verb that raises In
   straight.py      jobs that start before the store has them
   jobs.py          single jobs, listings, indexed queues, rate domains
   consumers.py     consumers, their leaders and windows
-  handlers.py, contents.py, scoreboard.py, daemons.py, tenants.py, secrets.py, transfer.py   the other roles
+  handlers.py, contents.py, scoreboard.py, daemons.py, tenants.py, secrets.py, alerts.py, transfer.py   the other roles
 The checks themselves are in store/names.py and store/checks.py.
 """
 
 from pathlib import Path
 
 from store.base import Store
+from store.checked.alerts import CheckedAlerts
 from store.checked.consumers import CheckedConsumers
 from store.checked.contents import CheckedContents
 from store.checked.core import CheckedMaintenance
@@ -43,6 +44,7 @@ class CheckedStore(
     CheckedDaemons,
     CheckedTenants,
     CheckedSecrets,
+    CheckedAlerts,
     CheckedNotes,
     CheckedMaintenance,
     CheckedTransfer,

@@ -24,6 +24,7 @@ from store.mongo.queue.making import MongoMaking
 from store.mongo.queue.numbers import MongoNumbers
 from store.mongo.queue.rates import MongoRates
 from store.mongo.records.activity import MongoActivity
+from store.mongo.records.alerts import MongoAlerts
 from store.mongo.records.consumers import MongoConsumers
 from store.mongo.records.contents import MongoContents
 from store.mongo.records.daemons import MongoDaemons
@@ -61,6 +62,7 @@ class MongoStore(
     MongoTenants,
     MongoOnce,
     MongoSecrets,
+    MongoAlerts,
     MongoNotes,
     MongoMaintenance,
     MongoTransfer,

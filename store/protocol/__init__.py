@@ -9,6 +9,7 @@ contents.py     pieces of the files of handlers that are folders
 scoreboard.py   counters and buckets; activity.py sums of them for pages
 daemons.py      daemons and their sysids; notes.py small values with an end
 secrets.py      sealed values of a tenant
+alerts.py       alert rules of a tenant
 tenants.py      tenants, keys, the audit log, values written once
 maintenance.py  version, copy and check of the whole store; transfer.py its content to another store
 """

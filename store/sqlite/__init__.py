@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 from store.base import Store
 from store.errors import UnsupportedStore
 from store.sqlite.roles.activity import SqliteActivity
+from store.sqlite.roles.alerts import SqliteAlerts
 from store.sqlite.roles.consumers import SqliteConsumers
 from store.sqlite.roles.contents import SqliteContents
 from store.sqlite.roles.daemons import SqliteDaemons
@@ -44,6 +45,7 @@ class SqliteStore(
     SqliteDaemons,
     SqliteTenants,
     SqliteSecrets,
+    SqliteAlerts,
     SqliteNotes,
     SqliteMaintenance,
     SqliteTransfer,

@@ -7,6 +7,7 @@ is not part of it. Daemons are not either: none lives while a store is moved.
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from store.values.alerts import AlertRecord
 from store.values.consumers import ConsumerRecord
 from store.values.jobs import Attempt, Job, JournalPosition, Outcome
 from store.values.records import ApiKey, AuditEvent, Content, Handler, RateDomain, Secret, Tenant
@@ -26,6 +27,7 @@ class Part(StrEnum):
     RATE_BUCKETS = "rate_buckets"
     ONCE = "once"
     SECRETS = "secrets"
+    ALERTS = "alerts"
     JOBS = "jobs"
     NUMBERS = "numbers"
     BUCKETS = "buckets"
@@ -138,6 +140,7 @@ Record = (
     | RateBucketRecord
     | OnceRecord
     | Secret
+    | AlertRecord
     | JobCopy
     | NumberRecord
     | Bucket
@@ -158,6 +161,7 @@ RECORD_OF: Final[dict[Part, type[Record]]] = {
     Part.RATE_BUCKETS: RateBucketRecord,
     Part.ONCE: OnceRecord,
     Part.SECRETS: Secret,
+    Part.ALERTS: AlertRecord,
     Part.JOBS: JobCopy,
     Part.NUMBERS: NumberRecord,
     Part.BUCKETS: Bucket,

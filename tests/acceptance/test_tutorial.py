@@ -3,16 +3,13 @@
 import asyncio
 import re
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from tests.support.command_line import clean_environ
 from tests.support.daemon_process import SANDBOXED, daemon, free_port, make_key
 from tests.support.needs import need_isolation
+from tests.support.newcomer import Newcomer, Step, running, steps
 from tests.support.wheels import need_uv
 
 pytestmark = pytest.mark.slow
@@ -21,64 +18,12 @@ PAGE = Path(__file__).parents[2] / "docs" / "tutorial-2.md"
 [WRONG_TOKEN] = re.findall(r"`(STORAGE_TOKEN=wrong functory test \w+)`", PAGE.read_text())
 [REFUSAL] = re.findall(r"`(HTTP Error [^`]+)`", PAGE.read_text())
 [MASKED] = re.findall(r"The result is `([^`]+)`", PAGE.read_text())
-_STEP = re.compile(
-    r"(?:[Ss]ave this as `(?P<name>[^`]+)`:\n\n```\w*\n(?P<text>.*?)```)|(?:```sh\n(?P<sh>.*?)```)", re.DOTALL
-)
-_PORT = "9000"
-
-
-class Step(NamedTuple):
-    """A file to save, or commands to run."""
-
-    name: str
-    text: str
-
-
-def steps(port: int) -> Iterator[Step]:
-    page = PAGE.read_text().replace(_PORT, str(port))
-    for found in _STEP.finditer(page):
-        yield Step(found["name"] or "", found["text"] or found["sh"])
-
-
-class Newcomer:
-    """A shell in a folder: what it exports holds for the commands after it."""
-
-    def __init__(self, folder: Path, environ: dict[str, str]) -> None:
-        self._folder = folder
-        self._environ = clean_environ() | environ
-
-    async def do(self, step: Step) -> str:
-        """What the commands printed."""
-        if step.name:
-            await asyncio.to_thread((self._folder / step.name).write_text, step.text)
-            return ""
-        if step.text.startswith("export "):
-            name, _, value = step.text.removeprefix("export ").strip().partition("=")
-            self._environ[name] = value
-            return ""
-        shell = await asyncio.create_subprocess_exec(
-            "bash", "-euo", "pipefail", "-c", step.text, cwd=self._folder, env=self._environ,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        )  # fmt: skip
-        out, _ = await shell.communicate()
-        assert shell.returncode == 0, f"{step.text}\n{out.decode()}"
-        return out.decode()
-
-
-@asynccontextmanager
-async def running(program: Path) -> AsyncIterator[None]:
-    process = await asyncio.create_subprocess_exec(sys.executable, str(program), stderr=asyncio.subprocess.DEVNULL)
-    try:
-        yield
-    finally:
-        process.kill()
-        await process.wait()
 
 
 async def test_the_second_page(tmp_path: Path) -> None:
     await asyncio.to_thread(need_isolation)
     await asyncio.to_thread(need_uv)
-    todo = await asyncio.to_thread(lambda: list(steps(free_port())))
+    todo = await asyncio.to_thread(lambda: list(steps(PAGE.read_text(), free_port())))
     began = next(number for number, step in enumerate(todo) if step.name == "storage.py")
     async with daemon(tmp_path / "data", SANDBOXED, http_allowed="127.0.0.1") as server:
         environ = {

@@ -32,6 +32,9 @@ PLACES: Final = (
     Place("no-consumers", "/ui/t/hooli/consumers", "hooli"),
     Place("workers", "/ui/t/acme/workers"),
     Place("secrets", "/ui/t/acme/secrets"),
+    Place("alerts", "/ui/t/acme/alerts"),
+    Place("alert", "/ui/t/acme/alerts/thumbnails-fail"),
+    Place("no-alerts", "/ui/t/hooli/alerts", "hooli"),
     Place("editor", "/ui/t/acme/type/thumbnail/edit?job={failed}"),
     Place("new", "/ui/t/acme/new"),
     Place("post", "/ui/t/acme/type/thumbnail/post"),
@@ -64,6 +67,13 @@ async def make_schedules(acme: Client) -> None:
         return (await acme.get_job(hourly)).code == "ok"
 
     await until(has_run)
+
+
+async def make_alerts(acme: Client) -> None:
+    fails = {"type": "thumb*", "notify": "report", "when": "failures", "more_than": 0, "window_s": 3600}
+    await acme.set_alert("thumbnails-fail", **fails)
+    await acme.set_alert("sales-silent", type="report", notify="import.feed", when="silent", window_s=93_600)
+    await acme.mute_alert("sales-silent", 3600)
 
 
 async def retrying_job(acme: Client) -> str:

@@ -204,6 +204,13 @@ async def use_secrets(terminal: Terminal, tmp_path: Path) -> None:
     assert "deleted" in await terminal.run("secret", "delete", "A")
 
 
+async def use_alerts(terminal: Terminal) -> None:
+    await terminal.run("alert", "set", "full", "--type", "mail*", "--notify", "tell", "--backlog", "9")
+    for words in ("list", "get full", "mute full 8h", "test full", "delete full"):
+        assert "full" in await terminal.run("alert", *words.split()) or words == "test full"
+    assert "functory_jobs" in await terminal.run("metrics", "--tenant", "acme", "--type", "t*")
+
+
 async def test_every_route_has_a_command(site: Site, terminal: Terminal, tmp_path: Path) -> None:
     await use_handlers(terminal, tmp_path)
     await use_jobs(site, terminal)
@@ -211,6 +218,7 @@ async def test_every_route_has_a_command(site: Site, terminal: Terminal, tmp_pat
     await use_consumers(site, terminal)
     await use_tenants(site, terminal)
     await use_secrets(terminal, tmp_path)
+    await use_alerts(terminal)
     missing = {(route.method, route.path) for route in ROUTES if route.path not in NO_COMMAND}
     missing -= await routes_called(site)
     assert missing == {("GET", "/openapi.json")}, "`functory openapi` needs no server"

@@ -84,6 +84,8 @@ async def fill(site: Site) -> str:
         fingerprint="f",
         message=canary("message"),
     )
+    rule = {"type": "thumb", "notify": "told", "when": "backlog"}
+    assert (await site.call("PUT", "/acme/alert/full", json=rule)).status == 200
     consumer = {"source": "block", "on_progress": "told"}
     assert (await site.call("PUT", "/acme/consumer/verify", json=consumer)).status == 200
     assert (await site.post("/admin/tenants/acme/keys", key="operator", json={"label": canary("label")})).status < 300
@@ -103,6 +105,7 @@ def paths_of(page_path: str, job_id: str) -> list[str]:
         "name": "acme",
         "run": "0" * 16,
         "consumer": "verify",
+        "alert": "full",
     }
     path = page_path.format_map(values | {"part": "payload"})
     words = "q sort show from type state code age limit rate_per_s cursor tenant job against look"

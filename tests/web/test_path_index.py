@@ -85,7 +85,8 @@ def test_every_route_is_found() -> None:
     for route in ROUTES:
         path = route.path.replace("{", "").replace("}", "")
         names = {
-            name: name for name in ("tenant", "type", "id", "domain", "consumer", "secret", "name", "key_id", "sysid")
+            name: name
+            for name in ("tenant", "type", "id", "domain", "consumer", "secret", "alert", "name", "key_id", "sysid")
         }
         expected = {name: value for name, value in names.items() if f"{{{name}}}" in route.path}
         assert INDEX.find(route.method, path) == (route, expected)

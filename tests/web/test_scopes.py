@@ -77,7 +77,7 @@ async def test_a_key_without_the_scope_is_refused(site: Site, scope: str) -> Non
     asked = [route for route in ROUTES if route.is_of_tenant and route.scope == scope]
     assert asked
     values = {"type": "thumb", "id": "20270115T080000000Z-a7-000000", "domain": "api"}
-    values |= {"consumer": "verify", "secret": "API_KEY"}
+    values |= {"consumer": "verify", "secret": "API_KEY", "alert": "mail-fails"}
     for route in asked:
         answer = await site.call(route.method, route.path.format(tenant="acme", **values), key=key, json={})
         assert (answer.status, answer.code) == (403, "forbidden"), name(route)

@@ -4,6 +4,7 @@ add.py        add jobs; submission.py from a body to jobs
 jobs.py       look at jobs and act on one; rendering.py from jobs to answers, large_job.py in pieces
 waiting.py    wait for many jobs at once
 secrets.py    set secrets, list their names, delete
+alerts.py     alert rules: set, list, delete, mute, test
 workers.py    take jobs, renew, report, give back
 logs.py       the log of a job, as it is or followed
 legacy.py     paths of the systems that came before

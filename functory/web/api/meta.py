@@ -3,12 +3,16 @@
 from aiohttp import web
 
 from functory.operations.figures import read_metrics
+from functory.operations.tenant_metrics import tenant_metrics
 from functory.web.api.docs_page import DOCS_POLICY
 from functory.web.http import metrics
 from functory.web.http.answers import answer, json_answer, json_bytes
 from functory.web.http.endpoint import Call
+from functory.web.http.prometheus_text import CONTENT_TYPE
 from functory.web.http.routes import Routes
+from functory.web.http.tenant_metrics import render_tenant
 from functory.wire.admin import HealthAnswer
+from functory.wire.scoreboard import MetricsQuery
 
 routes = Routes()
 
@@ -32,7 +36,18 @@ async def get_metrics(call: Call) -> web.Response:
         call.web.counts, found.gauges, found.journal_stats, found.counters, found.waiting, found.now_ms
     )
     text += metrics.render_egress(found.egress) + metrics.render_unasked(found.unasked)
-    return answer(text.encode(), metrics.CONTENT_TYPE)
+    return answer(text.encode(), CONTENT_TYPE)
+
+
+@routes.add("GET", "/{tenant}/metrics", scope="read", summary="The tenant's numbers for Prometheus", answer=str)
+async def get_tenant_metrics(call: Call, query: MetricsQuery) -> web.Response:
+    """As the scoreboard: once for all who ask at the same time, and in slices."""
+    text = await call.web.looks.ask(call.tenant, ("metrics", query.type), lambda: _tenant_metrics(call, query))
+    return answer(text, CONTENT_TYPE)
+
+
+async def _tenant_metrics(call: Call, query: MetricsQuery) -> bytes:
+    return await render_tenant(await tenant_metrics(call.service, call.tenant, query.type))
 
 
 @routes.add("GET", "/openapi.json", scope=None, summary="This interface as OpenAPI 3.1", answer=dict)

@@ -28,6 +28,7 @@ _PATTERNS: Final = {
     "key_id": r"^[a-z0-9]{1,32}$",
     "sysid": f"^{SYSID}$",
     "consumer": f"^{TYPE}$",
+    "alert": f"^{TYPE}$",
     "secret": r"^[A-Za-z_][A-Za-z0-9_]{0,127}$",
     "domain": r"^[A-Za-z0-9_.:-]{1,255}$",
 }

@@ -15,7 +15,8 @@ answers.py        values and errors as JSON; outflow.py large answers in pieces,
 event_streams.py  streams of events to programs; progress.py the steps of a request that takes long
 stream_seats.py   how many streams are open at once: of a key, of a tenant, in total
 description.py    the description of all routes, made when it is asked for
-metrics.py        counts of requests, and the text of /metrics
+metrics.py        counts of requests, and the text of /metrics; tenant_metrics.py that of /{tenant}/metrics;
+                  prometheus_text.py the format of both
 unknown_paths.py  paths that no route has
 settings.py       what the operator may set
 """

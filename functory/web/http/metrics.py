@@ -3,16 +3,15 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from functory.web.http.prometheus_text import metric
 from functory.workers.unasked import Unasked
 from journal import JournalStats
 from store.base import TypeCounters, WaitingType
 from vocabulary.names import tenant_of, type_of
 
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-
 _METHODS: Final = frozenset({"GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"})
-_NOW: Final = ("waiting", "deferred", "running", "blocked")
-_ENDINGS: Final = ("ok", "failed", "retry", "error", "abandoned", "cancelled")
+NOW: Final = ("waiting", "deferred", "running", "blocked")
+ENDINGS: Final = ("ok", "failed", "retry", "error", "abandoned", "cancelled")
 
 
 class RequestCounts:
@@ -35,8 +34,8 @@ class RequestCounts:
             ({"method": method, "path": path, "status": status}, counts)
             for (method, path, status), counts in sorted(self._counts.items())
         ]
-        yield from _metric("http_requests_total", "counter", [(labels, counts[0]) for labels, counts in rows])
-        yield from _metric("http_request_seconds_total", "counter", [(labels, counts[1]) for labels, counts in rows])
+        yield from metric("http_requests_total", "counter", [(labels, counts[0]) for labels, counts in rows])
+        yield from metric("http_request_seconds_total", "counter", [(labels, counts[1]) for labels, counts in rows])
 
 
 def render(
@@ -51,22 +50,22 @@ def render(
     maximum, not their sum."""
     lines = [*requests.lines()]
     for name, value in sorted(gauges.items()):
-        lines += _metric(name, "counter" if name.endswith("_total") else "gauge", [({}, value)])
+        lines += metric(name, "counter" if name.endswith("_total") else "gauge", [({}, value)])
     for name in ("segments", "backlog_bytes", "reservations"):
-        lines += _metric(f"journal_{name}", "gauge", [({}, getattr(journal, name))])
+        lines += metric(f"journal_{name}", "gauge", [({}, getattr(journal, name))])
     for name in ("lines_written", "lines_read", "damages"):
-        lines += _metric(f"journal_{name}_total", "counter", [({}, getattr(journal, name))])
+        lines += metric(f"journal_{name}_total", "counter", [({}, getattr(journal, name))])
     now, ended = [], []
     for row in counters:
         labels = _labels(row.jobtype)
-        now += [({**labels, "state": state}, getattr(row, state)) for state in _NOW]
-        ended += [({**labels, "code": code}, getattr(row, code)) for code in _ENDINGS]
-    lines += _metric("jobs", "gauge", now)
-    lines += _metric("job_endings_total", "counter", ended)
+        now += [({**labels, "state": state}, getattr(row, state)) for state in NOW]
+        ended += [({**labels, "code": code}, getattr(row, code)) for code in ENDINGS]
+    lines += metric("jobs", "gauge", now)
+    lines += metric("job_endings_total", "counter", ended)
     runnable = [(_labels(each.jobtype), each) for each in waiting if each.handler_version]
-    lines += _metric("runnable_jobs", "gauge", [(labels, each.waiting) for labels, each in runnable])
+    lines += metric("runnable_jobs", "gauge", [(labels, each.waiting) for labels, each in runnable])
     ages = [(labels, max(0, now_ms - each.oldest_due_ms) / 1000) for labels, each in runnable]
-    lines += _metric("runnable_oldest_seconds", "gauge", ages)
+    lines += metric("runnable_oldest_seconds", "gauge", ages)
     return "\n".join(lines) + "\n"
 
 
@@ -76,31 +75,15 @@ def render_egress(egress: Mapping[str, Mapping[str, float]]) -> str:
     lines: list[str] = []
     for name in names:
         samples = [({"tenant": tenant}, figures[name]) for tenant, figures in sorted(egress.items())]
-        lines += _metric(f"tenant_egress_{name}", "counter" if name.endswith("_total") else "gauge", samples)
+        lines += metric(f"tenant_egress_{name}", "counter" if name.endswith("_total") else "gauge", samples)
     return "".join(f"{line}\n" for line in lines)
 
 
 def render_unasked(unasked: Iterable[Unasked]) -> str:
     """Of the whole store, as `waiting` is. A type that workers serve is there while it has jobs that could run."""
-    lines = _metric("runnable_unasked_seconds", "gauge", [(_labels(each.jobtype), each.seconds) for each in unasked])
+    lines = metric("runnable_unasked_seconds", "gauge", [(_labels(each.jobtype), each.seconds) for each in unasked])
     return "".join(f"{line}\n" for line in lines)
 
 
 def _labels(jobtype: str) -> dict[str, str]:
     return {"tenant": tenant_of(jobtype), "type": type_of(jobtype)}
-
-
-def _metric(name: str, kind: str, samples: Iterable[tuple[Mapping[str, object], float]]) -> Iterator[str]:
-    yield f"# TYPE functory_{name} {kind}"
-    for labels, value in samples:
-        inner = ",".join(f'{label}="{_escape(str(text))}"' for label, text in labels.items())
-        yield f"functory_{name}{{{inner}}} {_number(value)}" if inner else f"functory_{name} {_number(value)}"
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _number(value: float) -> str:
-    """Whole numbers keep all their digits: counters grow past what a short float can tell apart."""
-    return str(int(value)) if value == int(value) else repr(value)

@@ -9,6 +9,7 @@ from functory.operations.sessions import Sessions
 from functory.web.http.answers import problem
 from functory.web.http.endpoint import Web
 from functory.web.pages import (
+    alerts,
     board,
     bulk,
     consumers,
@@ -55,6 +56,7 @@ PAGES: Final = [
         schedules,
         workers,
         secrets,
+        alerts,
         operator,
         tenants,
     )

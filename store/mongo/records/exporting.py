@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from store.mongo.queue.documents import kept_data, kept_result, record_from
 from store.mongo.queue.listing import count_children
+from store.mongo.records.alerts import alert_from
 from store.mongo.records.consumers import consumer_from
 from store.mongo.records.contents import content_from
 from store.mongo.records.handlers import handler_from
@@ -69,6 +70,7 @@ _PARTS: Final = {
     Part.ONCE: _Documents("once", {}, _once_from),
     Part.NUMBERS: _Documents("numbers", {}, lambda row: NumberRecord(row["_id"], row["n"])),
     Part.SECRETS: _Documents("secrets", {}, secret_from),
+    Part.ALERTS: _Documents("alerts", {}, alert_from),
     Part.BUCKETS: _Documents("counters", {"k": "b"}, bucket_from),
     Part.FAILURES: _Documents("counters", {"k": "f"}, failures_from),
     Part.AUDIT: _Documents("audit", {}, lambda row: AuditRecord(row["_id"], audit_from(row))),

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from pymongo import ReplaceOne, UpdateOne
 
+from store.mongo.records.alerts import alert_document
 from store.mongo.records.consumers import consumer_document
 from store.mongo.records.contents import content_document
 from store.mongo.records.handlers import handler_document
@@ -122,6 +123,7 @@ REQUESTS: Final[dict[Part, Callable[[Any], Requests]]] = {
     Part.ONCE: _once,
     Part.NUMBERS: lambda record: _replaced("numbers", {"_id": record.tenant, "n": record.last}),
     Part.SECRETS: lambda secret: _replaced("secrets", secret_document(secret)),
+    Part.ALERTS: lambda alert: _replaced("alerts", alert_document(alert)),
     Part.BUCKETS: _bucket,
     Part.FAILURES: _failures,
     Part.AUDIT: lambda record: _replaced("audit", audit_document(record.number, record.event)),

@@ -143,6 +143,7 @@ class MongoTenants(Core):
             (everything.once, by_name),
             (everything.numbers, {"_id": name}),
             (everything.secrets, by_name),
+            (everything.alerts, by_name),
             (everything.contents, by_name),
         ]
 

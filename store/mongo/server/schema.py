@@ -26,7 +26,7 @@ from store.mongo.server.driver import Collection, Database, Document, find_and_u
 from vocabulary.names import jobtype_of
 from vocabulary.states import Code
 
-VERSION: Final = 4
+VERSION: Final = 5
 """Of what programs must agree on. A daemon that opens the database raises it to its own, and an older one is refused
 from then on. Raise it when a program of the version before would break a promise: with a new collection or index
 (`tests/unit/store/test_mongo_schema.py` insists), and with a new field that must not be ignored.
@@ -35,6 +35,7 @@ from then on. Raise it when a program of the version before would break a promis
 2   consumers, numbers, secrets, files of handlers, keys of jobs, rates by pattern
 3   keys that wait for a token of a rate domain
 4   a list of jobs that repeat
+5   alert rules
 """
 
 SERIES: Final = ("audit", "sysids", "writers")
@@ -191,6 +192,7 @@ class Collections:
         self.tenants: Collection = database["tenants"]
         self.keys: Collection = database["keys"]
         self.secrets: Collection = database["secrets"]  # sealed values by tenant and name
+        self.alerts: Collection = database["alerts"]  # rules by tenant and name
         self.contents: Collection = database["contents"]  # pieces of files by tenant and digest
         self.audit: Collection = database["audit"]
         self.once: Collection = database["once"]

@@ -268,9 +268,17 @@ _REPEATING: Final = """
 CREATE INDEX jobs_repeating ON jobs (type, id) WHERE repeat IS NOT NULL AND state < 5;
 """
 
+_ALERTS: Final = """
+CREATE TABLE alerts (
+    tenant TEXT NOT NULL, name TEXT NOT NULL, version INTEGER NOT NULL, created INTEGER NOT NULL,
+    author TEXT NOT NULL, settings TEXT NOT NULL, state TEXT NOT NULL, PRIMARY KEY (tenant, name)
+) STRICT, WITHOUT ROWID;
+"""
+"""Alert rules of tenants, and how each stands."""
+
 MIGRATIONS: Final = (
     _FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS, _NUMBERS, _SECRETS, _PULLED, _CONTENTS, KEYS, READY, _FAMILIES,
-    TOKENS, _REPEATING,
+    TOKENS, _REPEATING, _ALERTS,
 )  # fmt: skip
 
 

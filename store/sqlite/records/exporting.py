@@ -9,6 +9,7 @@ from store.sqlite.file.connection import fetch
 from store.sqlite.file.schema import State
 from store.sqlite.queue import families
 from store.sqlite.queue.rows import RECORD, record_from_row
+from store.sqlite.records.alerts import ALERT_COLUMNS
 from store.sqlite.records.consumers import CONSUMER, CONSUMERS, consumer_from
 from store.sqlite.records.contents import CONTENT_COLUMNS
 from store.sqlite.records.daemons import last_sysid
@@ -16,6 +17,7 @@ from store.sqlite.records.import_note import READERS
 from store.sqlite.records.secrets import SECRET_COLUMNS
 from store.sqlite.records.tenants import KEY, TENANT, key_from, tenant_from
 from store.transfers import decode_cursor, encode_cursor, size_of
+from store.values.alerts import AlertRecord
 from store.values.histogram import Histogram
 from store.values.jobs import JournalPosition
 from store.values.records import AuditEvent, Content, Handler, RateDomain, Secret
@@ -80,6 +82,7 @@ _TABLES: Final = {
     Part.ONCE: _Table(("tenant", "key"), "tenant, key, value, expires", "once", lambda row: OnceRecord(*row)),
     Part.NUMBERS: _Table(("tenant",), "tenant, last", "numbers", lambda row: NumberRecord(*row)),
     Part.SECRETS: _Table(("tenant", "name"), SECRET_COLUMNS, "secrets", lambda row: Secret(*row)),
+    Part.ALERTS: _Table(("tenant", "name"), ALERT_COLUMNS, "alerts", lambda row: AlertRecord(*row)),
     Part.BUCKETS: _Table(
         ("b.width", "b.start", "b.type"),
         "t.jobtype, b.start, b.width, b.ok, b.failed, b.retry, b.error, b.abandoned, b.cancelled, b.runner,"

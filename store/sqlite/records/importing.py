@@ -16,11 +16,13 @@ from store.sqlite.queue.add import keep_position
 from store.sqlite.queue.row_changes import put_in_queue, queued_state
 from store.sqlite.queue.rows import data_key, encode_history, inline, result_key, write_blob
 from store.sqlite.queue.turns import enter, make_turn
+from store.sqlite.records.alerts import ALERT_COLUMNS
 from store.sqlite.records.consumers import put_consumer
 from store.sqlite.records.contents import put_contents
 from store.sqlite.records.daemons import raise_sysids
 from store.sqlite.records.import_note import move_note
 from store.sqlite.records.secrets import SECRET_COLUMNS
+from store.values.alerts import AlertRecord
 from store.values.consumers import ConsumerRecord
 from store.values.jobs import JournalPosition, Outcome
 from store.values.records import ApiKey, Content, Handler, Secret, Tenant
@@ -187,6 +189,10 @@ def _put_secret(tx: Tx, secret: Secret) -> None:
     tx.conn.execute(f"INSERT OR REPLACE INTO secrets ({SECRET_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", secret)
 
 
+def _put_alert(tx: Tx, alert: AlertRecord) -> None:
+    tx.conn.execute(f"INSERT OR REPLACE INTO alerts ({ALERT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", alert)
+
+
 def _put_bucket(tx: Tx, bucket: Bucket) -> None:
     jobtype, start, width, *counts, duration, wait = bucket
     number = tx.catalog.make_type(jobtype)
@@ -232,6 +238,7 @@ _PUT: Final[dict[type[Record], Callable[[Tx, Any], None]]] = {
     OnceRecord: _put_once,
     NumberRecord: _put_numbers,
     Secret: _put_secret,
+    AlertRecord: _put_alert,
     Bucket: _put_bucket,
     FailureGroup: _put_failures,
     AuditRecord: _put_audit,

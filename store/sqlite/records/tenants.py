@@ -59,7 +59,9 @@ _BUCKETS_OF: Final = (
 """By the totals of the tenant, which are where it has buckets: there is no index by type, and a scan would pass those
 of everybody. One whose total is past its age already goes by its own."""
 _RECORDS_OF_TYPE: Final = ("handlers", "failures", "lanes", "turns", "token_waits", "types")
-_RECORDS_OF_TENANT: Final = ("rates", "rate_buckets", "once", "totals", "consumers", "numbers", "secrets", "contents")
+_RECORDS_OF_TENANT: Final = (
+    "rates", "rate_buckets", "once", "totals", "consumers", "numbers", "secrets", "alerts", "contents"
+)  # fmt: skip
 
 
 def delete_tenant(tx: Tx, name: str, limit: int, only_leftovers: bool, only_deleting: bool) -> DeleteReport:

@@ -9,6 +9,7 @@ handlers.py      handlers and their versions; contents.py pieces of their files
 scoreboard.py    counters and buckets; activity.py sums of them for pages
 daemons.py       daemons and their sysids; notes.py small values with an end
 secrets.py       sealed values of a tenant
+alerts.py        alert rules of a tenant
 tenants.py       tenants, keys, the audit log, values written once
 maintenance.py   the whole store, in a thread of its own; transfer.py its content to another store
 """

@@ -2,6 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.tables import (
+    alerts,
     bedrock,
     consumers,
     daemon,
@@ -45,6 +46,7 @@ AREAS: dict[str, list[Mutant]] = {
     "web": web.MUTANTS,
     "operations": operations.MUTANTS,
     "daemon": daemon.MUTANTS,
+    "alerts": alerts.MUTANTS,
     "straight": straight.MUTANTS,
     "workers": workers.MUTANTS,
     "sync": sync.MUTANTS,

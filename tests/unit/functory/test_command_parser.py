@@ -5,6 +5,7 @@ import shlex
 
 import pytest
 
+from functory.cli.command_parser import CommandParser
 from functory.cli.main import make_parser
 
 PARSER = make_parser()
@@ -64,7 +65,7 @@ def test_options_stand_anywhere(line: str, expected: dict[str, object]) -> None:
 def test_rm_and_delete_are_one_word() -> None:
     """Whoever knows one of them from another command may use it with any."""
     groups = {name: inner for name, inner in groups_of(PARSER).items() if {"rm", "delete"} & inner.keys()}
-    assert groups.keys() == {"tenant", "handler", "job", "rate", "secret", "consumer"}
+    assert groups.keys() == {"tenant", "handler", "job", "rate", "secret", "alert", "consumer"}
     for name, inner in groups.items():
         assert inner.get("rm") is inner.get("delete"), name
 
@@ -105,3 +106,17 @@ def test_help_names_the_words_of_a_command(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit):
         PARSER.parse_args(["work", "take", "g1", "--help"])
     assert "TYPE [TYPE ...]" in capsys.readouterr().out
+
+
+def test_one_of_a_group_of_options_may_stand_anywhere_and_must_be_there(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = CommandParser(prog="x")
+    parser.add_argument("name")
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--one")
+    group.add_argument("--two")
+    for words in (["n", "--one", "1"], ["--one", "1", "n"]):
+        assert parser.parse_args(words) == argparse.Namespace(name="n", one="1", two=None)
+    for words in (["n"], ["n", "--one", "1", "--two", "2"]):
+        with pytest.raises(SystemExit):
+            parser.parse_args(words)
+    assert "one of the arguments --one --two is required" in capsys.readouterr().err
