@@ -184,3 +184,14 @@ async def test_the_beginning_is_that_of_the_newest_payload(store: Store, size: i
 async def test_beginnings_have_bounds(store: Store, max_bytes: int) -> None:
     with pytest.raises(InvalidValue):
         await store.list_jobs(TENANT, JobFilter(JobState.ARCHIVED), now_ms=T0, max_bytes=max_bytes)
+
+
+async def test_a_job_that_ends_without_another_run_stays_with_its_last_error(store: Store) -> None:
+    await store.add_jobs([new_job(1), new_job(2)], now_ms=T0)
+    for job in await claim(store, 2):
+        await store.release_jobs(OWNER, [retry(job, LATER, fingerprint=CLOCK)], now_ms=T0)
+    await store.cancel_job(TENANT, job_id(1), now_ms=T0 + 1)
+    report = await store.expire_jobs(now_ms=LATER + 5, done_before_ms=0, waiting_before_ms=LATER + 1)
+    assert report.abandoned == 1
+    for n, code in ((1, Code.CANCELLED), (2, Code.ABANDONED)):
+        assert await found(store, JobState.ARCHIVED, failure=CLOCK, codes=frozenset({code})) == [job_id(n)]
