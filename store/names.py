@@ -18,6 +18,8 @@ MAX_OPTIONS_CHARS: Final = 16 * 1024
 MAX_HANDLER_BYTES: Final = 8 * 1024 * 1024
 MAX_SECRET_BYTES: Final = 64 * 1024
 """Of a sealed value."""
+MAX_BEGIN_BYTES: Final = 1024
+"""Of a payload in a listing."""
 MAX_BATCH: Final = 10_000
 """Most jobs in one call of add, claim, renew or release: it bounds the time that one call can hold a writer."""
 

@@ -3,27 +3,37 @@
 import argparse
 import sys
 
-from functory.cli.job_views import show_page
+from functory.cli.arguments import given
+from functory.cli.job_views import MOST_CHARS, show_page
 from functory.cli.jobs import STATES
 from functory.client import Client
 from functory.errors import InvalidInput
 
 
 async def list_jobs(client: Client, arguments: argparse.Namespace) -> int:
+    named = given(unique=arguments.unique, key=arguments.job_key, failure=arguments.failure)
     states = _states(arguments.state, arguments.code)
+    is_anywhere = bool(named) and not (arguments.state or arguments.code or arguments.since or arguments.until)
     page = await client.results(
         type=arguments.type,
-        state=",".join(states),
+        state=None if is_anywhere else ",".join(states),
         code=arguments.code and ",".join(arguments.code),
         since_ms=arguments.since,
         until_ms=arguments.until,
         limit=arguments.limit,
         cursor=arguments.cursor,
+        payload_bytes=None if arguments.json else MOST_CHARS,
+        **named,
     )
-    status = show_page(arguments, page, f"No {' or '.join(states)} jobs." if len(states) < len(STATES) else "No jobs.")
-    if not page.jobs and not arguments.state and not arguments.code and not arguments.json:
+    status = show_page(arguments, page, _nothing([] if is_anywhere else states))
+    if not page.jobs and not named and not arguments.state and not arguments.code and not arguments.json:
         await _tell_of_others(client, arguments)
     return status
+
+
+def _nothing(states: list[str]) -> str:
+    """What to say of no jobs; without states, of any."""
+    return f"No {' or '.join(states)} jobs." if 0 < len(states) < len(STATES) else "No jobs."
 
 
 def _states(said: list[str] | None, codes: list[str] | None) -> list[str]:

@@ -1,6 +1,7 @@
 """Jobs in a terminal: one with all that is known of it, many as a table. The output of tenants' code is inert text."""
 
 import argparse
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -15,8 +16,35 @@ from functory.wire.progress_text import progress_text
 _CHARS: Final = 60
 
 
+MOST_CHARS: Final = 100
+"""Of a payload in a table, on a wide terminal."""
+_LEAST_CHARS: Final = 20
+
+
 def show_page(arguments: argparse.Namespace, page: Page, empty: str) -> int:
-    return _show(arguments, page, _HEADERS, [_row(job) for job in page.jobs], empty)
+    """With the beginnings of the payloads, where the terminal has room for them."""
+    rows = [_row(job) for job in page.jobs]
+    room = _room(render_table(_HEADERS, rows, coloured=False)) if rows else 0
+    with_payloads = [(*row, _payload(job, room)) for row, job in zip(rows, page.jobs, strict=True)]
+    return _show(arguments, page, [*_HEADERS, "payload"], with_payloads, empty)
+
+
+def _room(table: str) -> int:
+    """For one more column: what a terminal is wider than the table."""
+    if not sys.stdout.isatty():
+        return _CHARS
+    width = max(len(line) for line in table.splitlines())
+    return min(max(shutil.get_terminal_size().columns - width - 2, _LEAST_CHARS), MOST_CHARS)
+
+
+def _payload(job: Job, room: int) -> str:
+    """Its beginning, and a sign that there is more."""
+    if job.payload is None:
+        return ""
+    data = from_wire(job.payload, job.payload_encoding)
+    text = inert(data).strip().replace("\n", " ")
+    is_whole = len(text) <= room and len(data) == job.payload_bytes
+    return text if is_whole else text[: room - 1] + "…"
 
 
 def show_children(arguments: argparse.Namespace, page: Page) -> int:

@@ -128,6 +128,14 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--since", type=moment_ms, metavar="TIME", help="such as 2h (ago) or 2026-11-14T23:59:59Z")
     parser.add_argument("--until", type=moment_ms, metavar="TIME", help="before this time")
+    named = parser.add_argument_group(
+        "one of these", "without --state, --code and a time in all states, those that are not over first"
+    )
+    named.add_argument("--unique", metavar="NAME", help="the jobs of this unique name")
+    named.add_argument("--job-key", metavar="KEY", help="the jobs of this key")
+    named.add_argument(
+        "--failure", metavar="ID", help="the jobs whose last run ended with this error: functory failures"
+    )
     _add_paging(parser)
     add_remote(parser, run_results)
 

@@ -41,6 +41,7 @@ def add_commands(commands: Commands) -> None:
 def _add_replay(commands: Commands) -> None:
     replay = commands.add_parser("replay", help="run finished jobs again, chosen by a filter")
     replay.add_argument("--type", help="only this type, or those that a pattern such as 'mail*' matches")
+    _add_named(replay, "whose last run ended with this error")
     _add_code(replay, "failed, abandoned")
     replay.add_argument(
         "--since", type=moment_ms, metavar="TIME", help="finished since: 2h (ago), 2026-11-14T23:59:59Z"
@@ -56,7 +57,8 @@ def _add_replay(commands: Commands) -> None:
 
 def _add_cancel(commands: Commands) -> None:
     cancel = commands.add_parser("cancel", help="cancel unfinished jobs, chosen by a filter")
-    cancel.add_argument("type", help="a type, or a pattern such as 'mail*'")
+    _add_pattern(cancel)
+    _add_named(cancel, "that are tried again after this error")
     cancel.add_argument(
         "--state",
         action="extend",
@@ -71,12 +73,24 @@ def _add_cancel(commands: Commands) -> None:
 
 def _add_delete(commands: Commands) -> None:
     delete = commands.add_parser("delete", help="delete finished jobs, chosen by a filter")
-    delete.add_argument("type", help="a type, or a pattern such as 'mail*'")
+    _add_pattern(delete)
+    _add_named(delete, "whose last run ended with this error")
     _add_code(delete, "any")
     delete.add_argument("--since", type=moment_ms, metavar="TIME", help="ended since: 2h (ago), 2026-11-14T23:59:59Z")
     delete.add_argument("--until", type=moment_ms, metavar="TIME", help="ended before")
     _add_bounds(delete)
     add_remote(delete, run_delete)
+
+
+def _add_pattern(parser: argparse.ArgumentParser) -> None:
+    text = "a type, or a pattern such as 'mail*'; may be left out with --failure or --job-key"
+    parser.add_argument("type", nargs="?", help=text)
+
+
+def _add_named(parser: argparse.ArgumentParser, which: str) -> None:
+    named = parser.add_mutually_exclusive_group()
+    named.add_argument("--failure", metavar="ID", help=f"only jobs {which}: an id that `functory failures` shows")
+    named.add_argument("--job-key", metavar="KEY", help="only jobs of this key")
 
 
 def _add_code(parser: argparse.ArgumentParser, default: str) -> None:
@@ -129,6 +143,8 @@ def _add_rate(parser: argparse.ArgumentParser) -> None:
 async def run_replay(client: "Client", arguments: argparse.Namespace) -> int:
     request = given(
         type=arguments.type,
+        failure=arguments.failure,
+        key=arguments.job_key,
         codes=arguments.code,
         since_ms=arguments.since,
         until_ms=arguments.until,
@@ -156,7 +172,12 @@ async def run_replay(client: "Client", arguments: argparse.Namespace) -> int:
 
 async def run_cancel(client: "Client", arguments: argparse.Namespace) -> int:
     request = given(
-        states=arguments.state, limit=arguments.limit, dry_run=arguments.dry_run, schedules=arguments.schedules
+        failure=arguments.failure,
+        key=arguments.job_key,
+        states=arguments.state,
+        limit=arguments.limit,
+        dry_run=arguments.dry_run,
+        schedules=arguments.schedules,
     )
     changed = await _until_none_match(arguments, lambda: client.cancel_jobs(arguments.type, **request), "changed")
     await _find_all(client, arguments, changed, arguments.state or _UNFINISHED)
@@ -165,6 +186,8 @@ async def run_cancel(client: "Client", arguments: argparse.Namespace) -> int:
 
 async def run_delete(client: "Client", arguments: argparse.Namespace) -> int:
     request = given(
+        failure=arguments.failure,
+        key=arguments.job_key,
         codes=arguments.code,
         since_ms=arguments.since,
         until_ms=arguments.until,
@@ -216,7 +239,12 @@ async def _find_all(
 
     if not (arguments.all and answer.dry_run and answer.more):
         return
-    filters = given(type=arguments.type, code=codes and ",".join(dict.fromkeys(codes)))
+    filters = given(
+        type=arguments.type,
+        failure=arguments.failure,
+        key=arguments.job_key,
+        code=codes and ",".join(dict.fromkeys(codes)),
+    )
     if "since" in arguments:
         filters |= given(since_ms=arguments.since, until_ms=arguments.until)
     has_all = getattr(arguments, "schedules", True)
@@ -253,10 +281,24 @@ async def run_failures(client: "Client", arguments: argparse.Namespace) -> int:
     filters = given(type=arguments.type, since_ms=arguments.since, limit=arguments.limit)
     answer = await client.failures(**filters)
     rows = [
-        (row.type, row.runs, moment(row.first_ms), moment(row.last_ms), row.example_id, inert(row.message.encode()))
+        (
+            row.fingerprint,
+            row.type,
+            row.runs,
+            moment(row.first_ms),
+            moment(row.last_ms),
+            row.example_id,
+            inert(row.message.encode()),
+        )
         for row in answer.failures
     ]
-    return show_table(arguments, answer, ["type", "runs", "first", "last", "example", "message"], rows, "No failures.")
+    headers = ["failure", "type", "runs", "first", "last", "example", "message"]
+    status = show_table(arguments, answer, headers, rows, "No failures.")
+    listed = next((row for row in answer.failures if row.fingerprint != "other"), None)
+    if listed is not None and not arguments.json:
+        chosen = f"--type {listed.type} --failure {listed.fingerprint}"
+        print(f"Its jobs: functory job list {chosen}\nRun them again: functory replay {chosen}", file=sys.stderr)
+    return status
 
 
 async def run_timeline(client: "Client", arguments: argparse.Namespace) -> int:

@@ -139,6 +139,8 @@ class JobCalls(Transport):
         return (await self._call("DELETE", self._path("job", job_id), jobs.DeletedJobs)).deleted
 
     async def results(self, **filters: object) -> jobs.Page:
+        """Jobs by `state`, `type`, `code`, time, `unique`, `key` or `failure`, with the first `payload_bytes` of each
+        payload."""
         return await self._call("GET", self._path("results"), jobs.Page, query=filters)
 
     async def schedules(self, **filters: object) -> jobs.Page:
@@ -148,12 +150,14 @@ class JobCalls(Transport):
     async def replay(self, **request: object) -> jobs.Replayed:
         return await self._call("POST", self._path("replay"), jobs.Replayed, body=request)
 
-    async def cancel_jobs(self, job_type: str, **request: object) -> jobs.Changed:
-        """Cancel jobs of a type, or of all that a GLOB pattern matches. With `dry_run`, only count them."""
+    async def cancel_jobs(self, job_type: str | None = None, **request: object) -> jobs.Changed:
+        """Cancel jobs of a type, or of all that a GLOB pattern matches, or by `failure` or `key`. With `dry_run`, only
+        count them."""
         return await self._call("POST", self._path("cancel"), jobs.Changed, body={"type": job_type, **request})
 
-    async def delete_jobs(self, job_type: str, **request: object) -> jobs.Changed:
-        """Delete ended jobs of a type, or of all that a GLOB pattern matches. With `dry_run`, only count them."""
+    async def delete_jobs(self, job_type: str | None = None, **request: object) -> jobs.Changed:
+        """Delete ended jobs of a type, or of all that a GLOB pattern matches, or by `failure` or `key`. With `dry_run`,
+        only count them."""
         return await self._call("POST", self._path("delete"), jobs.Changed, body={"type": job_type, **request})
 
     async def scoreboard(self, *, window_s: int = 3600) -> Scoreboard:

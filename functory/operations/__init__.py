@@ -13,7 +13,8 @@ authentication found; no tenant's name is ever taken from a request's content.
     jobs.py            look at jobs, cancel; job_changes.py update, retry, delete; why.py why one is not running
     numbered.py        jobs by number
     job_log.py         the log of a job, also while it runs, and its progress
-    bulk.py            cancel and delete many jobs by a filter; type_patterns.py types by pattern
+    bulk.py            cancel and delete many jobs by a filter; type_patterns.py types by pattern;
+                       finding.py jobs by unique name, key and failure
     workers.py         programs elsewhere that take jobs, renew them, report them and give them back;
                        worker_families.py the children of what they take; unasked.py types for which none asks
     replay.py          ended jobs again; replay_runs.py such runs that can be watched; ages.py how long ago jobs ended

@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 
 from functory.errors import Missing, NotReadyYet
 from functory.operations.audit import audit
+from functory.operations.finding import check_chosen, filters_of, told
 from functory.operations.jobs import cancel_job
 from functory.operations.principal import Principal
 from functory.operations.service import Service
-from functory.operations.type_patterns import types_matching
-from store.base import Code, JobFilter, JobPage, JobRecord, JobState
+from store.base import JobFilter, JobPage, JobRecord, JobState
 from store.errors import Conflict
 
 UNFINISHED: Final = (JobState.WAITING, JobState.DEFERRED, JobState.PAUSED, JobState.LAPSED, JobState.RUNNING)
@@ -64,21 +64,24 @@ class BulkReport(NamedTuple):
 async def cancel_jobs(
     service: Service,
     who: Principal,
-    pattern: str,
+    pattern: str | None,
     states: Sequence[JobState],
+    where: JobFilter,
     *,
     limit: int,
     dry_run: bool,
     schedules: bool = False,
 ) -> BulkReport:
-    """Cancel jobs of the matching types that are in one of these states, running ones last. What was posted before
+    """Cancel jobs of the matching types that are in one of these states, whatever that of `where`, running ones last.
+    Without a pattern `where` names a key or a failure. What was posted before
     is among them, unless a long backlog of the tenant stands before it."""
+    check_chosen(pattern, where)
     with suppress(TimeoutError):
         async with asyncio.timeout(service.settings.flush_timeout_s):
             await service.intake.flush(who.tenant)
     ordered = [state for state in UNFINISHED if state in states]
-    jobtypes = await types_matching(service, who.tenant, pattern)
-    filters = [JobFilter(state, jobtype) for state in ordered for jobtype in jobtypes]
+    of_types = await filters_of(service, who.tenant, pattern, where)
+    filters = [of_type._replace(state=state) for state in ordered for of_type in of_types]
     found = await matching(service, who.tenant, filters, limit, schedules=schedules)
     ids, more = found.ids, found.more
     if dry_run or not ids:
@@ -87,34 +90,31 @@ async def cancel_jobs(
     for start in range(0, len(ids), _AT_ONCE):
         some = ids[start : start + _AT_ONCE]
         changed += sum(await asyncio.gather(*(_is_cancelled(service, who.tenant, job_id) for job_id in some)))
-    await audit(service, who.key_id, "job.cancel", who.tenant, type=pattern, matched=len(ids), changed=changed)
+    chosen = told(pattern, where)
+    await audit(service, who.key_id, "job.cancel", who.tenant, **chosen, matched=len(ids), changed=changed)
     return BulkReport(ids, changed, more, found.schedules)
 
 
 async def delete_jobs(
     service: Service,
     who: Principal,
-    pattern: str,
-    codes: frozenset[Code] | None,
+    pattern: str | None,
+    where: JobFilter,
     *,
-    since_ms: int | None,
-    until_ms: int | None,
     limit: int,
     dry_run: bool,
 ) -> BulkReport:
-    """Remove all trace of ended jobs of the matching types."""
-    filters = [
-        JobFilter(JobState.ARCHIVED, jobtype, codes, since_ms, until_ms)
-        for jobtype in await types_matching(service, who.tenant, pattern)
-    ]
-    found = await matching(service, who.tenant, filters, limit)
+    """Remove all trace of ended jobs of the matching types. Without a pattern `where` names a key or a failure."""
+    check_chosen(pattern, where)
+    found = await matching(service, who.tenant, await filters_of(service, who.tenant, pattern, where), limit)
     ids, more = found.ids, found.more
     if dry_run or not ids:
         return BulkReport(ids, 0, more)
     changed = 0
     for start in range(0, len(ids), _PAGE):
         changed += await service.store.delete_jobs(who.tenant, ids[start : start + _PAGE])
-    await audit(service, who.key_id, "job.delete", who.tenant, type=pattern, matched=len(ids), jobs=changed)
+    chosen = told(pattern, where)
+    await audit(service, who.key_id, "job.delete", who.tenant, **chosen, matched=len(ids), jobs=changed)
     return BulkReport(ids, changed, more)
 
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 from functory.errors import Missing, NotReadyYet
+from functory.operations.finding import check_findable
 from functory.operations.service import Service
 from functory.operations.type_patterns import jobtypes_named
 from journal import parse_id
@@ -19,6 +20,10 @@ _ON_ITS_WAY_MS: Final = 60_000
 _NOT_READY_PAUSE_S: Final = 0.05
 _STOPS_WITHIN_S: Final = 5.0
 """A run that was asked to stop is over by then, and recorded; otherwise it is cancelled in the store, as elsewhere."""
+
+
+LINE_BYTES: Final = 120
+"""Of each payload, where jobs are lines of a list."""
 
 
 class Queued(NamedTuple):
@@ -162,17 +167,28 @@ async def _look(service: Service, tenant: str, job_id: str, max_bytes: int) -> J
 
 
 async def list_jobs(
-    service: Service, tenant: str, where: JobFilter, *, cursor: str | None, limit: int, named: str | None = None
+    service: Service,
+    tenant: str,
+    where: JobFilter,
+    *,
+    cursor: str | None,
+    limit: int,
+    named: str | None = None,
+    max_bytes: int = 0,
 ) -> JobPage:
-    """named: a type, or a pattern of types. Raises InvalidInput."""
+    """named: a type, or a pattern of types. With the first max_bytes bytes of each payload. Raises InvalidInput."""
+    check_findable(where)
     if named is not None:
         where = where._replace(jobtypes=await jobtypes_named(service, tenant, named))
-    return await service.store.list_jobs(tenant, where, now_ms=service.now_ms(), cursor=cursor, limit=limit)
+    return await service.store.list_jobs(
+        tenant, where, now_ms=service.now_ms(), cursor=cursor, limit=limit, max_bytes=max_bytes
+    )
 
 
 async def get_lines(service: Service, tenant: str, ids: Sequence[str]) -> list[JobRecord]:
-    """Those of a few jobs that are there, as listings have them: without payloads and results."""
-    found = [await service.store.get_job(tenant, it, now_ms=service.now_ms(), max_bytes=0) for it in ids]
+    """Those of a few jobs that are there, as a list shows them: with the beginnings of their payloads."""
+    now_ms = service.now_ms()
+    found = [await service.store.get_job(tenant, it, now_ms=now_ms, max_bytes=LINE_BYTES) for it in ids]
     return [record for record in found if record is not None]
 
 
@@ -185,13 +201,14 @@ async def list_states(
     cursor: str | None,
     limit: int,
     named: str | None = None,
+    max_bytes: int = 0,
 ) -> JobPage:
     """The jobs of several states, one after the other, as `list_jobs` lists each; the state of `where` does not count.
     The store lists one state at a time, so a cursor is that of a state, after its name. A job that changes its state
     between two pages may be on both, or on none."""
     if len(states) == 1:
         where = where._replace(state=states[0])
-        return await list_jobs(service, tenant, where, cursor=cursor, limit=limit, named=named)
+        return await list_jobs(service, tenant, where, cursor=cursor, limit=limit, named=named, max_bytes=max_bytes)
     name, _, place = (cursor or "").partition(":")
     known = [state.value for state in states]
     records: list[JobRecord] = []
@@ -199,8 +216,9 @@ async def list_states(
         if len(records) == limit:
             return JobPage(tuple(records), state.value)
         rest = limit - len(records)
+        of_state = where._replace(state=state)
         page = await list_jobs(
-            service, tenant, where._replace(state=state), cursor=place or None, limit=rest, named=named
+            service, tenant, of_state, cursor=place or None, limit=rest, named=named, max_bytes=max_bytes
         )
         records += page.records
         if page.cursor is not None:

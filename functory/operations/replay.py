@@ -5,9 +5,9 @@ from typing import Final, NamedTuple
 from functory.errors import InvalidInput
 from functory.operations.audit import audit
 from functory.operations.bulk import Place, matching
+from functory.operations.finding import filters_of, told
 from functory.operations.principal import Principal
 from functory.operations.service import Service
-from functory.operations.type_patterns import types_matching
 from store.base import JobFilter
 
 _LONGEST_S: Final = 365 * 86_400
@@ -58,10 +58,9 @@ async def replay(
     that. Repeating it replays nothing twice, because a queued job is not archived. Raises InvalidInput, QuotaExceeded
     (too many types would have jobs); none was queued then.
     """
-    tenant, filters = who.tenant, [where]
+    tenant = who.tenant
     begin = None if cursor is None else _read_cursor(cursor, has_types=pattern is not None)
-    if pattern is not None:
-        filters = [where._replace(jobtype=jobtype) for jobtype in await types_matching(service, tenant, pattern)]
+    filters = await filters_of(service, tenant, pattern, where)
     found = await matching(service, tenant, filters, limit, begin, schedules=schedules)
     ids, after = found.ids, None if found.after is None else f"{found.after.jobtype}/{found.after.cursor}"
     now_ms = service.now_ms()
@@ -74,7 +73,7 @@ async def replay(
         due_ms = first_ms + (0 if rate_per_s is None else round(start / rate_per_s * 1000))
         chunk = ids[start : start + step]
         replayed += len(await service.store.replay_jobs(tenant, chunk, dt_ms=due_ms, now_ms=now_ms))
-    await audit(service, who.key_id, "job.replay", tenant, matched=len(ids), replayed=replayed)
+    await audit(service, who.key_id, "job.replay", tenant, **told(pattern, where), matched=len(ids), replayed=replayed)
     service.control.wake()
     return ReplayReport(ids, replayed, after, due_ms, found.schedules)
 

@@ -22,7 +22,8 @@ EXAMPLES: Final = 10
 
 
 class ReplayChoice(msgspec.Struct, frozen=True):
-    """Which ended jobs to queue again, and how fast. type may be a pattern, or empty: all types. age is a key of
+    """Which ended jobs to queue again, and how fast. type may be a pattern, or empty: all types. failure and
+    key may be empty. age is a key of
     AGES."""
 
     type: str
@@ -32,11 +33,14 @@ class ReplayChoice(msgspec.Struct, frozen=True):
     rate_per_s: float | None
     at_ms: int = 0
     """When it was chosen: what ended later is not meant."""
+    failure: str = ""
+    key: str = ""
 
     def where(self) -> JobFilter:
         """But for the type."""
         span = span_until(self.age, self.at_ms)
-        return JobFilter(JobState.ARCHIVED, None, frozenset(map(Code, self.codes)), *span)
+        codes = frozenset(map(Code, self.codes))
+        return JobFilter(JobState.ARCHIVED, None, codes, *span, key=self.key or None, failure=self.failure or None)
 
 
 class ReplayRun(msgspec.Struct, frozen=True):
@@ -56,7 +60,7 @@ class ReplayProgress(NamedTuple):
     """Jobs of the run that are no longer in the store."""
     failed_again: int
     examples: Sequence[JobRecord]
-    """Some of those that failed again, without payloads and results."""
+    """Some of those that failed again."""
 
 
 async def preview_run(service: Service, who: Principal, choice: ReplayChoice) -> ReplayReport:

@@ -34,6 +34,7 @@ Time = Annotated[str, Meta(max_length=40, description=TIME_FORMS)] | int | float
 """A moment: text, or milliseconds as a number."""
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
 """An empty one is refused: it comes from a variable that is not set, and would be as good as none."""
+Failure = Annotated[str, Meta(min_length=1, max_length=64, description="the fingerprint of a group of failures")]
 StateName = Literal["queued", "deferred", "waiting", "running", "lapsed", "paused", "archived"]
 """`queued` is the journal's: accepted, durable, and not in the store yet. The others are the store's states."""
 
@@ -140,7 +141,7 @@ class FollowedJob(Answer):
 class Job(Answer):
     """A job as its tenant sees it. The fields from code to log are those of the last run that ended; while the job is
     tried again, result is the end of what that run returned or of its error. history has the last ten runs that ended
-    with retry or error, or were lost."""
+    with retry or error, or were lost. `failure` is the fingerprint of the error, by which `/failures` groups runs."""
 
     id: str
     type: str
@@ -153,6 +154,7 @@ class Job(Answer):
     code: str | None = None
     exitcode: int | None = None
     message: str = ""
+    failure: str = ""
     started_ms: int | None = None
     done_ms: int | None = None
     duration_us: int | None = None
@@ -210,13 +212,19 @@ class Page(Answer):
 
 class ResultsQuery(Request):
     """`state` is one or more, by commas: the jobs of one after those of the other. `code` is one or more of ok, failed,
-    abandoned, cancelled, by commas; it applies to archived jobs."""
+    abandoned, cancelled, by commas; it applies to archived jobs. One of `unique`, `key` and `failure` looks for jobs
+    that have it: without a state, a code and a time in all states, first those that are not over. Otherwise the state
+    is archived if there is none. `payload_bytes`: the first so many bytes of each payload."""
 
-    state: Annotated[str, Meta(pattern=whole(STATES))] = "archived"
+    state: Annotated[str, Meta(pattern=whole(STATES))] | None = None
     type: Annotated[TypePattern, Meta(description="a type, or a GLOB pattern such as mail*")] | None = None
     code: Annotated[str, Meta(pattern=whole(ENDINGS))] | None = None
     since_ms: TimeMs | None = None
     until_ms: TimeMs | None = None
+    unique: Name | None = None
+    key: Name | None = None
+    failure: Failure | None = None
+    payload_bytes: Annotated[int, Meta(ge=0, le=1024)] = 0
     cursor: Annotated[str, Meta(max_length=2000)] | None = None
     limit: Limit = 100
 
@@ -258,10 +266,12 @@ class DeletedJobs(Answer):
 
 
 class CancelBody(Request):
-    """Which jobs to cancel: `type` is a type or a GLOB pattern, such as `mail*`. `schedules`: also those that repeat,
-    which ends them."""
+    """Which jobs to cancel: `type` is a type or a GLOB pattern, such as `mail*`, and may be left out with `failure`
+    (those that are tried again after that error) or `key`. `schedules`: also those that repeat, which ends them."""
 
-    type: TypePattern
+    type: TypePattern | None = None
+    failure: Failure | None = None
+    key: Name | None = None
     states: Annotated[list[UnfinishedName], Meta(min_length=1, max_length=5)] = field(
         default_factory=lambda: list(UNFINISHED_NAMES)
     )
@@ -271,9 +281,12 @@ class CancelBody(Request):
 
 
 class DeleteBody(Request):
-    """Which ended jobs to delete: `type` is a type or a GLOB pattern. No codes: all."""
+    """Which ended jobs to delete: `type` is a type or a GLOB pattern, and may be left out with `failure` (those whose
+    last run ended with that error) or `key`. No codes: all."""
 
-    type: TypePattern
+    type: TypePattern | None = None
+    failure: Failure | None = None
+    key: Name | None = None
     codes: Annotated[list[CodeName], Meta(min_length=1, max_length=4)] | None = None
     since_ms: TimeMs | None = None
     until_ms: TimeMs | None = None
@@ -294,11 +307,14 @@ class Changed(Answer):
 
 
 class ReplayBody(Request):
-    """Which archived jobs to queue again: `type` is a type or a GLOB pattern. `rate_per_s` spreads them over time, from
+    """Which archived jobs to queue again: `type` is a type or a GLOB pattern, `failure` the error of their last run,
+    `key` their key. `rate_per_s` spreads them over time, from
     now on, or following the call before if `after_ms` is its `last_due_ms`. `cursor`: of the call before, to begin
     after its jobs. `schedules`: also those that repeat, which go on with that."""
 
     type: TypePattern | None = None
+    failure: Failure | None = None
+    key: Name | None = None
     codes: Annotated[list[CodeName], Meta(min_length=1, max_length=4)] = field(
         default_factory=lambda: list(DEFAULT_REPLAY)
     )

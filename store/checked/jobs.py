@@ -14,7 +14,16 @@ from store.checks import (
     check_time,
 )
 from store.errors import InvalidValue
-from store.names import MAX_BATCH, MAX_PER_KEY, check_batch, check_job_id, check_jobtype, check_label, check_tenant
+from store.names import (
+    MAX_BATCH,
+    MAX_BEGIN_BYTES,
+    MAX_PER_KEY,
+    check_batch,
+    check_job_id,
+    check_jobtype,
+    check_label,
+    check_tenant,
+)
 from store.protocol.jobs import JobVerbs
 from store.values.job_changes import JobChange
 from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord, KeyState
@@ -70,18 +79,27 @@ class CheckedJobs(CheckedCore, JobVerbs):
         return await self._back.get_codes(tenant, _possible(job_ids))
 
     async def list_jobs(
-        self, tenant: str, where: JobFilter, *, now_ms: int, cursor: str | None = None, limit: int = 100
+        self,
+        tenant: str,
+        where: JobFilter,
+        *,
+        now_ms: int,
+        cursor: str | None = None,
+        limit: int = 100,
+        max_bytes: int = 0,
     ) -> JobPage:
         check_tenant(tenant)
         check_page_limit(limit)
         check_time("now_ms", now_ms)
+        check_range("max_bytes", max_bytes, 0, MAX_BEGIN_BYTES)
+        _check_named(where)
         if where.jobtype is not None and where.jobtypes is not None:
             raise InvalidValue("a listing names one type or several, not both")
         for jobtype in where.names or ():
             check_jobtype(tenant, jobtype)
         if where.names == ():
             return JobPage((), None)
-        return await self._back.list_jobs(tenant, where, now_ms=now_ms, cursor=cursor, limit=limit)
+        return await self._back.list_jobs(tenant, where, now_ms=now_ms, cursor=cursor, limit=limit, max_bytes=max_bytes)
 
     async def list_repeating(self, tenant: str, *, now_ms: int, cursor: str | None = None, limit: int = 100) -> JobPage:
         check_tenant(tenant)
@@ -212,6 +230,18 @@ class CheckedJobs(CheckedCore, JobVerbs):
         check_label("rate domain", domain)
         check_time("now_ms", now_ms)
         return await self._back.find_rate(tenant, domain, now_ms=now_ms)
+
+
+def _check_named(where: JobFilter) -> None:
+    """What a listing looks for: one index is walked."""
+    given = {"unique": where.unique, "key": where.key, "failure": where.failure}
+    names = {field: name for field, name in given.items() if name is not None}
+    if len(names) > 1:
+        raise InvalidValue(
+            f"a listing is by one of {', '.join(given)}, not by {' and '.join(names)}", field=[*names][1]
+        )
+    for field, name in names.items():
+        check_label(field, name, field)
 
 
 def _possible(job_ids: Sequence[str]) -> list[str]:

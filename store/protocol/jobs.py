@@ -65,15 +65,24 @@ class JobVerbs(abc.ABC):
 
     @abc.abstractmethod
     async def list_jobs(
-        self, tenant: str, where: JobFilter, *, now_ms: int, cursor: str | None = None, limit: int = 100
+        self,
+        tenant: str,
+        where: JobFilter,
+        *,
+        now_ms: int,
+        cursor: str | None = None,
+        limit: int = 100,
+        max_bytes: int = 0,
     ) -> JobPage:
-        """A page of the tenant's jobs in one state, without payloads and results.
+        """A page of the tenant's jobs in one state, without results, and with the first max_bytes bytes of each
+        payload, at most MAX_BEGIN_BYTES; of a large one little more than these is read.
 
         Order: archived by the time they ended, newest first; running, lapsed and paused by dt; waiting and
         deferred by due time, soonest first. Ties come in an order of the back end's own, always the same.
         The cursor is opaque and stable: jobs that come and go between pages make no other job appear twice or
         be left out. Raises InvalidValue for a cursor that is not one of this listing, or limit not in
-        1..1000. Cost: limit, plus one seek per type of the tenant (and per code); not on the number of jobs.
+        1..1000. Cost: limit, plus one seek per type of the tenant (and per code); not on the number of jobs. By
+        unique name, key or failure the same: each has an index of the jobs that have one.
         """
 
     @abc.abstractmethod

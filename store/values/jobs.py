@@ -234,10 +234,10 @@ class Lease(NamedTuple):
 class JobRecord(NamedTuple):
     """A job as a reader sees it: the job, its state at the time asked for, and its last outcome if it ever ended.
 
-    In listings job.data is b"", outcome.result is None, outcome.log is b"" and history is empty: the sizes say what
-    there is. done_ms is when the last outcome was recorded (0: never). children counts all, pending those not yet
-    terminal. history has the last runs that ended with retry or error, or were lost, since it was added or re-armed,
-    oldest first. number is that of `number_jobs`, for the few that have one.
+    In listings job.data is b"" or its beginning, outcome.result is None, outcome.log is b"" and history is empty: the
+    sizes say what there is. done_ms is when the last outcome was recorded (0: never). children counts all, pending
+    those not yet terminal. history has the last runs that ended with retry or error, or were lost, since it was added
+    or re-armed, oldest first. number is that of `number_jobs`, for the few that have one.
     """
 
     job: Job
@@ -346,7 +346,8 @@ class IndexState(NamedTuple):
 
 class JobFilter(NamedTuple):
     """Which jobs of a tenant to list. None means any. A codes filter applies to archived jobs only. jobtypes names
-    several types in place of one.
+    several types in place of one. At most one of unique (the unique name), key, and failure (the fingerprint that the
+    last run left) is given.
 
     since_ms and until_ms bound (half open) the time by which the state is ordered: see `list_jobs`.
     """
@@ -357,6 +358,9 @@ class JobFilter(NamedTuple):
     since_ms: int | None = None
     until_ms: int | None = None
     jobtypes: tuple[str, ...] | None = None
+    unique: str | None = None
+    key: str | None = None
+    failure: str | None = None
 
     @property
     def names(self) -> tuple[str, ...] | None:

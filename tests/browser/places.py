@@ -24,6 +24,8 @@ PLACES: Final = (
     Place("retrying", "/ui/t/acme/job/{retrying}"),
     Place("jobs", "/ui/t/acme/jobs?code=failed,abandoned"),
     Place("waiting", "/ui/t/acme/jobs?state=waiting"),
+    Place("not-found", "/ui/t/acme/jobs?unique=order-17&state=archived"),
+    Place("delete", "/ui/t/acme/delete?type=thumbnail&failed=yes&age=any&look=1"),
     Place("schedules", "/ui/t/acme/schedules"),
     Place("no-schedules", "/ui/t/hooli/schedules", "hooli"),
     Place("failures", "/ui/t/acme/failures"),

@@ -80,10 +80,12 @@ async def test_the_page_takes_as_many_as_one_call_and_says_that_there_are_more(s
 @pytest.mark.parametrize(
     ("query", "named", "links"),
     [
-        ("state=waiting", "Cancel…", "cancel?type=&waiting=yes"),
+        ("state=waiting", "Cancel…", "cancel?waiting=yes"),
         ("state=waiting&type=th*", "Cancel…", "cancel?type=th%2A&look=1&waiting=yes"),
-        ("code=failed,abandoned&age=1d", "Run again…", "replay?type=&failed=yes&abandoned=yes&age=1d"),
+        ("code=failed,abandoned&age=1d", "Run again…", "replay?failed=yes&abandoned=yes&age=1d"),
         ("code=ok&type=thumb", "Delete…", "delete?type=thumb&look=1&ok=yes&age=any"),
+        ("key=k&state=waiting", "Cancel…", "cancel?key=k&look=1&waiting=yes"),
+        ("failure=f&code=failed&state=archived", "Delete…", "delete?failure=f&look=1&failed=yes&age=any"),
     ],
 )
 async def test_a_list_leads_to_what_can_be_done_with_it(site: Site, query: str, named: str, links: str) -> None:

@@ -22,9 +22,10 @@ async def test_who_has_an_id_comes_to_its_job(site: Site) -> None:
         found = await acme.get(f"/ui/t/acme/find?id=%20{job_id}%20")
         assert (found.status, found.location) == (303, f"/ui/t/acme/job/{job_id}")
         assert (await acme.get(found.location)).status == 200
-        wrong = await acme.get("/ui/t/acme/find?id=../../operator%0d%0aX: y")
-        assert wrong.location == "/ui/t/acme/job/..%2F..%2Foperator%0D%0AX%3A%20y"
-        assert (await acme.get(wrong.location)).status == 404
+        name = await acme.get("/ui/t/acme/find?id=../../operator%0d%0aX: y")
+        assert name.location == "/ui/t/acme/jobs?unique=..%2F..%2Foperator%0D%0AX%3A+y"
+        assert (await acme.get(name.location)).status == 422, "no name has a line break"
+        assert (await acme.get("/ui/t/acme/find?id=no-such-name")).location == "/ui/t/acme/jobs?unique=no-such-name"
         assert (await acme.get("/ui/t/acme/find")).location == "/ui/t/acme/jobs"
     async with visitor(site, "other") as other:
         assert (await other.get(f"/ui/t/acme/find?id={job_id}")).status == 404

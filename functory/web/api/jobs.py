@@ -104,6 +104,8 @@ async def replay_jobs(call: Call, body: ReplayBody) -> Replayed:
         frozenset(Code(code) for code in body.codes),
         body.since_ms,
         body.until_ms,
+        key=body.key,
+        failure=body.failure,
     )
     now_ms = call.service.now_ms()
     report = await replay(
@@ -139,6 +141,7 @@ async def cancel_jobs(call: Call, body: CancelBody) -> Changed:
         call.principal,
         body.type,
         states,
+        JobFilter(states[0], key=body.key, failure=body.failure),
         limit=body.limit,
         dry_run=body.dry_run,
         schedules=body.schedules,
@@ -148,15 +151,17 @@ async def cancel_jobs(call: Call, body: CancelBody) -> Changed:
 
 @routes.add("POST", "/{tenant}/delete", scope="manage", summary="Delete ended jobs, by a filter")
 async def delete_jobs(call: Call, body: DeleteBody) -> Changed:
-    report = await bulk.delete_jobs(
-        call.service,
-        call.principal,
-        body.type,
+    where = JobFilter(
+        JobState.ARCHIVED,
+        None,
         None if body.codes is None else frozenset(Code(code) for code in body.codes),
-        since_ms=body.since_ms,
-        until_ms=body.until_ms,
-        limit=body.limit,
-        dry_run=body.dry_run,
+        body.since_ms,
+        body.until_ms,
+        key=body.key,
+        failure=body.failure,
+    )
+    report = await bulk.delete_jobs(
+        call.service, call.principal, body.type, where, limit=body.limit, dry_run=body.dry_run
     )
     return _changed(report, dry_run=body.dry_run)
 

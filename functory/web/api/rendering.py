@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from functory.intake.job_options import DEFAULT_PRIORITY
 from functory.operations.jobs import Queued
-from functory.wire.base import to_wire
+from functory.wire.base import Encoding, to_wire
 from functory.wire.jobs import AttemptRow, FollowedJob, Job, Page
 from functory.wire.scoreboard import Quantiles
 from journal import parse_id
@@ -52,6 +52,7 @@ def show_job(found: JobRecord | Queued, *, whole: bool = True) -> Job:
         shown.code = outcome.code.value
         shown.exitcode = outcome.exitcode
         shown.message = outcome.message
+        shown.failure = outcome.fingerprint
         shown.started_ms = outcome.started_ms
         shown.done_ms = found.done_ms
         shown.duration_us = outcome.duration_us
@@ -97,8 +98,13 @@ def _attempt(attempt: Attempt) -> AttemptRow:
     )
 
 
-def show_page(page: JobPage) -> Page:
-    return Page([show_job(record, whole=False) for record in page.records], page.cursor)
+def show_page(page: JobPage, *, with_payloads: bool = False) -> Page:
+    """With what was read of each payload, if asked for; `payload_bytes` says how long it is."""
+    shown = Page([show_job(record, whole=False) for record in page.records], page.cursor)
+    if with_payloads:
+        for record, job in zip(page.records, shown.jobs, strict=True):
+            job.payload, job.payload_encoding = _begin(record.job.data, record.data_bytes)
+    return shown
 
 
 def show_children(page: JobPage) -> Page:
@@ -106,10 +112,13 @@ def show_children(page: JobPage) -> Page:
     shown = show_page(page)
     for record, job in zip(page.records, shown.jobs, strict=True):
         if record.outcome is not None and record.outcome.result is not None:
-            result = record.outcome.result
-            is_cut = len(result) < record.result_bytes
-            job.result, job.result_encoding = to_wire(_whole_chars(result) if is_cut else result)
+            job.result, job.result_encoding = _begin(record.outcome.result, record.result_bytes)
     return shown
+
+
+def _begin(data: bytes, size_bytes: int) -> tuple[str, Encoding]:
+    """What was read of so many bytes."""
+    return to_wire(_whole_chars(data) if len(data) < size_bytes else data)
 
 
 def _whole_chars(text: bytes) -> bytes:

@@ -8,6 +8,7 @@ from aiohttp import web
 from functory.errors import Missing
 from functory.loops.slices import Slices
 from functory.operations import jobs, scoreboard, type_controls
+from functory.operations.finding import states_meant
 from functory.operations.jobs import Queued
 from functory.web.api.large_job import result_answer
 from functory.web.api.rendering import show_children, show_page, show_quantiles
@@ -47,14 +48,33 @@ class ChildrenQuery(Request):
 @routes.add("GET", "/{tenant}/results", scope="read", summary="Jobs by state, type, code and time, page by page")
 async def list_results(call: Call, query: ResultsQuery) -> Page:
     codes = None if query.code is None else frozenset(Code(code) for code in query.code.split(","))
-    states = [JobState(state) for state in dict.fromkeys(query.state.split(","))]
-    where = JobFilter(states[0], None, codes, query.since_ms, query.until_ms)
+    where = JobFilter(
+        JobState.ARCHIVED,
+        None,
+        codes,
+        query.since_ms,
+        query.until_ms,
+        unique=query.unique,
+        key=query.key,
+        failure=query.failure,
+    )
+    if query.state is not None:
+        states = [JobState(state) for state in dict.fromkeys(query.state.split(","))]
+    else:
+        states = list(states_meant(where))
     async with call.web.listings.of(call.tenant):
         call.refuse_unheard()
         page = await jobs.list_states(
-            call.service, call.tenant, states, where, named=query.type, cursor=query.cursor, limit=query.limit
+            call.service,
+            call.tenant,
+            states,
+            where,
+            named=query.type,
+            cursor=query.cursor,
+            limit=query.limit,
+            max_bytes=query.payload_bytes,
         )
-        return show_page(page)
+        return show_page(page, with_payloads=query.payload_bytes > 0)
 
 
 @routes.add("GET", "/{tenant}/schedules", scope="read", summary="Jobs that repeat and are not over, page by page")

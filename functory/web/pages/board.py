@@ -12,7 +12,7 @@ from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Page, Pages
 from functory.web.pages.recent import RATE_MINUTES, Hour, Snapshot, ended_of
 from store.base import Code, EndedSum, FailureGroup, Histogram, TypeCounters
-from store.values.scoreboard import MINUTE_MS
+from store.values.scoreboard import MINUTE_MS, OTHER_FAILURES
 from vocabulary.names import type_of
 
 pages = Pages()
@@ -97,6 +97,11 @@ class Group(NamedTuple):
 
     type: str
     failure: FailureGroup
+
+    @property
+    def is_other(self) -> bool:
+        """Of all errors that have no group of their own."""
+        return self.failure.fingerprint == OTHER_FAILURES
 
 
 def _group(failure: FailureGroup) -> Group:

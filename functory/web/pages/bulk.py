@@ -13,7 +13,8 @@ from functory.operations.type_patterns import check_named
 from functory.web.pages.call import PageCall, whole_number
 from functory.web.pages.declaration import Go, Page, Pages
 from functory.web.pages.job_list import ENDINGS, STATES, line_of
-from store.base import Code, JobState
+from store.base import Code, JobFilter, JobState
+from store.errors import InvalidValue
 
 pages = Pages()
 
@@ -55,12 +56,20 @@ _DELETE: Final = _Deed(
 
 
 class _Choice(NamedTuple):
-    """type: or a pattern of types. age: a key of AGES. at_ms: when it was chosen; what ended later is not meant."""
+    """type: or a pattern of types. failure and key may be empty, and type with one of these. age: a key of AGES. at_ms:
+    when it was chosen; what ended later is not meant."""
 
     type: str
+    failure: str
+    key: str
     boxes: list[str]
     age: str
     at_ms: int
+
+    @property
+    def where(self) -> JobFilter:
+        """But for the type and the boxes."""
+        return JobFilter(JobState.ARCHIVED, key=self.key or None, failure=self.failure or None)
 
 
 @pages.get("/ui/t/{tenant}/cancel", scope="read")
@@ -97,7 +106,7 @@ async def _choose(call: PageCall, deed: _Deed) -> Page:
         try:
             choice = _read(given, deed, call.now_ms)
             values |= {"looked": True} | await _look(call, deed, choice)
-        except InvalidInput as error:
+        except (InvalidInput, InvalidValue) as error:
             call.refusal = call.refusal or str(error)
     return Page("bulk.html", values, 422 if call.refusal else 200)
 
@@ -117,27 +126,25 @@ async def _do(call: PageCall, deed: _Deed) -> Go:
     """Afterwards the page shows what still matches: nothing, unless there was more than one call takes."""
     choice = _read(call.form, deed, call.now_ms)
     report = await _run(call, deed, choice, dry_run=False)
-    again = {"type": choice.type, **dict.fromkeys(choice.boxes, "yes"), "age": choice.age, "look": "1"}
+    named = {"type": choice.type, "failure": choice.failure, "key": choice.key}
+    again = (
+        {name: text for name, text in named.items() if text}
+        | dict.fromkeys(choice.boxes, "yes")
+        | {"age": choice.age, "look": "1"}
+    )
     return Go(f"{call.home}/{deed.name}?{urlencode(again)}", deed.done if report.changed else "nothing_matched")
 
 
 async def _run(call: PageCall, deed: _Deed, choice: _Choice, *, dry_run: bool) -> BulkReport:
+    service, pattern = call.service, choice.type or None
     if deed is _CANCEL:
         states = [JobState(name) for name in choice.boxes]
         return await bulk.cancel_jobs(
-            call.service, call.who, choice.type, states, limit=_MOST_CANCELLED, dry_run=dry_run
+            service, call.who, pattern, states, choice.where, limit=_MOST_CANCELLED, dry_run=dry_run
         )
     since_ms, until_ms = span_until(choice.age, choice.at_ms)
-    return await bulk.delete_jobs(
-        call.service,
-        call.who,
-        choice.type,
-        frozenset(map(Code, choice.boxes)),
-        since_ms=since_ms,
-        until_ms=until_ms,
-        limit=_MOST_DELETED,
-        dry_run=dry_run,
-    )
+    where = choice.where._replace(codes=frozenset(map(Code, choice.boxes)), since_ms=since_ms, until_ms=until_ms)
+    return await bulk.delete_jobs(service, call.who, pattern, where, limit=_MOST_DELETED, dry_run=dry_run)
 
 
 def _typed(given: Mapping[str, str], deed: _Deed, now_ms: int) -> _Choice:
@@ -146,17 +153,19 @@ def _typed(given: Mapping[str, str], deed: _Deed, now_ms: int) -> _Choice:
     if not boxes and "look" not in given:
         boxes = list(deed.choices)
     at_ms = min(whole_number(given.get("at_ms", "")) or now_ms, now_ms)
-    return _Choice(given.get("type", "").strip(), boxes, given.get("age", ANY_AGE), at_ms)
+    type_name, failure, key = (given.get(name, "").strip() for name in ("type", "failure", "key"))
+    return _Choice(type_name, failure, key, boxes, given.get("age", ANY_AGE), at_ms)
 
 
 def _read(given: Mapping[str, str], deed: _Deed, now_ms: int) -> _Choice:
     """The choice in a query or form. Raises InvalidInput."""
     choice = _typed(given, deed, now_ms)
-    if not choice.type:
+    if not choice.type and not choice.failure and not choice.key:
         raise InvalidInput("name a type, or a pattern such as mail*; all types are *")
     if not choice.boxes:
         raise InvalidInput(f"choose at least one {deed.legend.lower()}")
     if choice.age not in AGES:
         raise InvalidInput("that time is not one of the choices")
-    check_named(choice.type)
+    if choice.type:
+        check_named(choice.type)
     return choice

@@ -74,6 +74,20 @@ def line(text: str, max_chars: int = 300) -> str:
     return plain if len(plain) <= max_chars else plain[: max_chars - 1] + "…"
 
 
+def begin(data: bytes, size_bytes: int, max_chars: int = 100) -> str:
+    """One line of what was read of so many bytes: hexadecimal digits where it is not text. Empty if nothing
+    was read."""
+    if not data:
+        return ""
+    try:
+        text = _decode(data, whole=len(data) == size_bytes)
+    except UnicodeDecodeError:
+        text = data[: max_chars // 3].hex(" ")
+        return text if size_bytes <= max_chars // 3 else text + " …"
+    shown = line(text, max_chars)
+    return shown if len(data) == size_bytes or shown.endswith("…") else shown + "…"
+
+
 def sentence(text: str) -> str:
     """One of our messages as a sentence on a page: they begin small, for logs and the command line."""
     end = "" if not text or text.endswith((".", "!", "?", ":", "…")) else "."

@@ -6,9 +6,11 @@ from urllib.parse import quote, urlencode
 from functory.errors import InvalidInput
 from functory.operations import jobs
 from functory.operations.ages import AGES, ANY_AGE, span_of
+from functory.operations.finding import EVERY_STATE
 from functory.web.pages import inert_text
 from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Go, Page, Pages
+from journal import parse_id
 from store.base import Code, JobFilter, JobPage, JobRecord, JobState
 from store.errors import InvalidValue
 from vocabulary.names import type_of
@@ -18,7 +20,9 @@ pages = Pages()
 PAGE_JOBS: Final = 50
 NOT_ENDED: Final = "unfinished"
 """In place of a state: all others than archived, one after the other."""
+ANY_STATE: Final = "all"
 STATES: Final = {
+    ANY_STATE: "Any state",
     "archived": "Ended",
     NOT_ENDED: "Not ended yet",
     "waiting": "Waiting",
@@ -27,7 +31,10 @@ STATES: Final = {
     "paused": "Held by relatives or a consumer",
     "lapsed": "Lost by their daemon",
 }
-_UNFINISHED: Final = (JobState.RUNNING, JobState.LAPSED, JobState.WAITING, JobState.DEFERRED, JobState.PAUSED)
+_UNFINISHED: Final = tuple(state for state in EVERY_STATE if state is not JobState.ARCHIVED)
+_SEVERAL: Final = {ANY_STATE: EVERY_STATE, NOT_ENDED: _UNFINISHED}
+NAMED: Final = ("unique", "key", "failure")
+"""By what else jobs are looked for: one of these."""
 ENDINGS: Final = ("ok", "failed", "abandoned", "cancelled")
 CODES: Final = {
     "": "Any outcome",
@@ -60,22 +67,32 @@ class JobLine(NamedTuple):
     message: str
     names: str
     """Its unique name, its key and its rate domain, if it has them."""
-    size_bytes: int
+    payload: str
+    """Its beginning, as far as it was read."""
 
 
 @pages.get("/ui/t/{tenant}/jobs", scope="read", live="live/jobs.html")
 async def list_jobs(call: PageCall) -> Page:
-    state = call.query("state", "archived")
+    named = {name: call.query(name).strip() for name in NAMED}
+    state = call.query("state", ANY_STATE if any(named.values()) else "archived")
     state = state if state in STATES else "archived"
     code = call.query("code") if call.query("code") in CODES and state == "archived" else ""  # others have none yet
     age = call.query("age") if call.query("age") in AGES and state == "archived" else ANY_AGE
     type_name = call.query("type")
-    states = _UNFINISHED if state == NOT_ENDED else (JobState(state),)
+    states = _SEVERAL[state] if state in _SEVERAL else (JobState(state),)
     where = JobFilter(states[0], None, codes_of(code) if code else None, *span_of(age, call.now_ms))
+    where = where._replace(unique=named["unique"] or None, key=named["key"] or None, failure=named["failure"] or None)
     cursor = call.query("cursor") or None
     try:
         page = await jobs.list_states(
-            call.service, call.tenant, states, where, named=type_name or None, cursor=cursor, limit=PAGE_JOBS
+            call.service,
+            call.tenant,
+            states,
+            where,
+            named=type_name or None,
+            cursor=cursor,
+            limit=PAGE_JOBS,
+            max_bytes=jobs.LINE_BYTES,
         )
     except (InvalidInput, InvalidValue) as error:
         call.refusal, page = str(error), JobPage((), None)
@@ -90,7 +107,9 @@ async def list_jobs(call: PageCall) -> Page:
         "age": age,
         "ages": AGES,
         "type": type_name,
-        "deeds": _deeds(call, state, code, age) if call.may("manage") else [],
+        "named": named,
+        "is_named": any(named.values()),
+        "deeds": _deeds(call, state, code, age) if call.may("manage") and not named["unique"] else [],
         "now_ms": call.now_ms,
     }
     return Page("jobs.html", values, 422 if call.refusal else 200)
@@ -98,20 +117,30 @@ async def list_jobs(call: PageCall) -> Page:
 
 @pages.get("/ui/t/{tenant}/find", scope="read", is_page=False)
 async def find_job(call: PageCall) -> Go:
-    """The page of the job whose id somebody has."""
-    job_id = call.query("id").strip()
-    return Go(f"{call.home}/job/{quote(job_id, safe='')}" if job_id else f"{call.home}/jobs")
+    """The page of the job whose id somebody has, or the jobs of that unique name."""
+    text = call.query("id").strip()
+    if not text:
+        return Go(f"{call.home}/jobs")
+    try:
+        parse_id(text)
+    except ValueError:
+        return Go(f"{call.home}/jobs?{urlencode({'unique': text})}")
+    return Go(f"{call.home}/job/{quote(text, safe='')}")
 
 
 def _deeds(call: PageCall, state: str, code: str, age: str) -> list[Deed]:
-    """For the same filter. With a type, the page that does it begins with what it would do."""
-    chosen = {"type": call.query("type")} | ({"look": "1"} if call.query("type") else {})
+    """For the same filter. With a type, a key or a failure, the page that does it begins with what it would do."""
+    chosen = {name: call.query(name) for name in ("type", "key", "failure") if call.query(name)}
+    chosen |= {"look": "1"} if chosen else {}
+    deeds = []
     if state != "archived":
-        names = [it.value for it in _UNFINISHED] if state == NOT_ENDED else [state]
-        return [Deed("Cancel…", f"{call.home}/cancel?{urlencode(chosen | dict.fromkeys(names, 'yes'))}")]
-    codes = dict.fromkeys(code.split(",") if code else ENDINGS, "yes")
-    query = urlencode(chosen | codes | {"age": age})
-    return [Deed("Run again…", f"{call.home}/replay?{query}"), Deed("Delete…", f"{call.home}/delete?{query}")]
+        names = [it.value for it in _UNFINISHED] if state in _SEVERAL else [state]
+        deeds += [Deed("Cancel…", f"{call.home}/cancel?{urlencode(chosen | dict.fromkeys(names, 'yes'))}")]
+    if state in {"archived", ANY_STATE}:
+        codes = dict.fromkeys(code.split(",") if code else ENDINGS, "yes")
+        query = urlencode(chosen | codes | {"age": age})
+        deeds += [Deed("Run again…", f"{call.home}/replay?{query}"), Deed("Delete…", f"{call.home}/delete?{query}")]
+    return deeds
 
 
 def codes_of(text: str) -> frozenset[Code]:
@@ -132,5 +161,5 @@ def line_of(record: JobRecord) -> JobLine:
         outcome.duration_us if outcome and not is_running else None,  # not of an earlier run
         inert_text.line(outcome.message, 160) if outcome else "",
         inert_text.line(" · ".join(filter(None, (job.unique, job.key, job.domain))), 160),
-        record.data_bytes,
+        inert_text.begin(job.data, record.data_bytes),
     )

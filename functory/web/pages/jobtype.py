@@ -36,7 +36,9 @@ async def show_jobtype(call: PageCall) -> Page:
     groups = await scoreboard.failures(call.service, call.tenant, named=call.type_name, since_ms=0, limit=_GROUPS)
     versions = await handlers.find_versions(call.service, call.tenant, call.type_name)
     ended = JobFilter(JobState.ARCHIVED, jobtype)
-    page = await jobs.list_jobs(call.service, call.tenant, ended, cursor=None, limit=_RECENT_JOBS)
+    page = await jobs.list_jobs(
+        call.service, call.tenant, ended, cursor=None, limit=_RECENT_JOBS, max_bytes=jobs.LINE_BYTES
+    )
     counters = seen.counters.get(jobtype) or no_counters(jobtype)
     handler = next((it for it in versions if it.current), None)
     values: dict[str, Any] = {

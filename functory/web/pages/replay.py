@@ -13,6 +13,7 @@ from functory.web.pages.call import PageCall, whole_number
 from functory.web.pages.declaration import Go, Page, Pages
 from functory.web.pages.job_list import ENDINGS, line_of
 from store.base import JobState
+from store.errors import InvalidValue
 
 pages = Pages()
 
@@ -42,15 +43,22 @@ async def choose(call: PageCall) -> Page:
         "now_ms": call.now_ms,
     }
     if choice is not None and values["looked"]:
-        report = await preview_run(call.service, call.who, choice)
-        examples = await jobs.get_lines(call.service, call.tenant, report.ids[:EXAMPLES])
-        values |= {
-            "found": len(report.ids),
-            "has_more": report.more,
-            "schedules": report.schedules,
-            "examples": [line_of(record) for record in examples],
-        }
-    return Page("replay.html", values, 422 if choice is None else 200)
+        try:
+            values |= await _look(call, choice)
+        except (InvalidInput, InvalidValue) as error:
+            call.refusal = call.refusal or str(error)
+    return Page("replay.html", values, 422 if call.refusal else 200)
+
+
+async def _look(call: PageCall, choice: ReplayChoice) -> dict[str, Any]:
+    report = await preview_run(call.service, call.who, choice)
+    examples = await jobs.get_lines(call.service, call.tenant, report.ids[:EXAMPLES])
+    return {
+        "found": len(report.ids),
+        "has_more": report.more,
+        "schedules": report.schedules,
+        "examples": [line_of(record) for record in examples],
+    }
 
 
 @pages.post("/ui/t/{tenant}/replay", scope="manage", form=choose)
@@ -83,7 +91,7 @@ async def watch(call: PageCall) -> Page:
 def _typed(given: dict[str, str], choice: ReplayChoice | None) -> dict[str, object]:
     """The fields of the form: as they were typed if that is refused."""
     if choice is None:
-        fields = {name: given.get(name, "") for name in ("type", "age", "limit", "rate_per_s")}
+        fields = {name: given.get(name, "") for name in ("type", "failure", "key", "age", "limit", "rate_per_s")}
         return {**fields, "codes": [name for name in ENDINGS if given.get(name) == "yes"]}
     rate = f"{choice.rate_per_s:g}" if choice.rate_per_s else ""
     return {**msgspec.structs.asdict(choice), "rate_per_s": rate}
@@ -99,7 +107,7 @@ def _choice(given: dict[str, str], now_ms: int) -> ReplayChoice:
     age = given.get("age", "1d")
     if age not in AGES:
         raise InvalidInput("that time is not one of the choices")
-    type_name = given.get("type", "").strip()
+    type_name, failure, key = (given.get(name, "").strip() for name in ("type", "failure", "key"))
     limit, rate = given.get("limit", "") or "1000", given.get("rate_per_s", "").strip()
     try:
         wanted, rate_per_s = int(limit), float(rate) if rate else None
@@ -108,4 +116,6 @@ def _choice(given: dict[str, str], now_ms: int) -> ReplayChoice:
     if not 1 <= wanted <= MAX_JOBS or (rate_per_s is not None and not 0 < rate_per_s <= 10_000):
         raise InvalidInput(f"from 1 to {MAX_JOBS:,} jobs, at up to 10,000 a second")
     at_ms = min(whole_number(given.get("at_ms", "")) or now_ms, now_ms)
-    return ReplayChoice(check_named(type_name) if type_name else "", codes, age, wanted, rate_per_s, at_ms)
+    if type_name:
+        check_named(type_name)
+    return ReplayChoice(type_name, codes, age, wanted, rate_per_s, at_ms, failure, key)

@@ -278,7 +278,7 @@ async def change_in_place(
     dropped: Document = {}
     size_bytes = deferred = 0
     if data is not None:
-        fields |= data_fields(await db.blobs.put(document["_id"], data), len(data))
+        fields |= data_fields(await db.blobs.put(document["_id"], data), data)
         size_bytes = len(data) - document["size"]
     if repeat is not None:
         (fields if repeat else dropped)["repeat"] = repeat

@@ -4,9 +4,9 @@ Fields with an empty value are left out: a plain job of a 100-byte payload is ab
 the job says of itself: `d`, counted as deferred; `kin`, has a parent or children, `kids` of them, and
 `pend`, a parent waits for it; `todo`, steps that follow for relatives; `rev`, grows when data or place are
 changed; `replays`, how often it began anew, which gives it no new token; `past`, its history; `claim`, the last claim;
-`next`, when a paused job is due again if not at once; `ops`, the last changes that the ledger counted. A job with a
-`key` is in the queue of its key: its `dom` is null, which no claim of jobs without a key looks for, and its rate domain
-is `kdom`.
+`next`, when a paused job is due again if not at once; `head`, the beginning of a payload over HEAD_FROM_BYTES; `ops`,
+the last changes that the ledger counted. A job with a `key` is in the queue of its key: its `dom` is null, which no
+claim of jobs without a key looks for, and its rate domain is `kdom`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,16 @@ from bson import ObjectId
 from store.mongo.server import schema
 from store.mongo.server.blobs import Kept
 from store.mongo.server.driver import Document
-from store.names import DONE_LOCK, DONE_OFFSET_MS, PAUSED_LOCK, number_of
+from store.names import DONE_LOCK, DONE_OFFSET_MS, MAX_BEGIN_BYTES, PAUSED_LOCK, number_of
 from store.values.jobs import Attempt, Job, JobRecord, NewJob, Outcome
 from vocabulary.states import Code, JobState
 
-WITHOUT_BYTES: Final = {"data": 0, "out.result": 0, "out.log": 0, "past": 0, "ops": 0}
-"""Projection for listings."""
+HEAD_FROM_BYTES: Final = 4096
+"""The beginning of a larger payload is kept apart: listings show it, and no server returns a part of a field."""
+
+WITHOUT_HEADS: Final = {"data": 0, "out.result": 0, "out.log": 0, "past": 0, "ops": 0}
+WITHOUT_BYTES: Final = WITHOUT_HEADS | {"head": 0}
+"""Projections for listings, with the beginnings of large payloads and without."""
 
 
 def job_document(job: NewJob, data: Kept, *, state: str, deferred: bool, seq: int | None) -> Document:
@@ -38,9 +42,11 @@ def job_document(job: NewJob, data: Kept, *, state: str, deferred: bool, seq: in
         "token": 0,
         "attempts": 0,
         "create": job.create_ms,
-        **data_fields(data, len(job.data)),
+        **data_fields(data, job.data),
         "kin": bool(job.parent),
     }
+    if document["head"] is None:
+        del document["head"]
     if deferred:
         document["d"] = True
     if job.parent:
@@ -58,11 +64,12 @@ def job_document(job: NewJob, data: Kept, *, state: str, deferred: bool, seq: in
     return document
 
 
-def data_fields(data: Kept, size_bytes: int) -> Document:
+def data_fields(kept: Kept, data: bytes) -> Document:
     """The payload, in the document or beside it."""
-    if isinstance(data, ObjectId):
-        return {"data": b"", "blob": data, "size": size_bytes}
-    return {"data": data, "blob": None, "size": size_bytes}
+    head = data[:MAX_BEGIN_BYTES] if len(data) > HEAD_FROM_BYTES else None
+    if isinstance(kept, ObjectId):
+        return {"data": b"", "blob": kept, "size": len(data), "head": head}
+    return {"data": kept, "blob": None, "size": len(data), "head": head}
 
 
 def kept_data(document: Mapping[str, Any]) -> Kept:

@@ -238,7 +238,7 @@ def with_data(step: Step, document: Document, data: bytes | None, kept: Kept | N
     """The step, with a new payload if there is one."""
     if data is None:
         return step
-    update = {**step.update, "$set": step.update["$set"] | data_fields(kept or b"", len(data))}
+    update = {**step.update, "$set": step.update["$set"] | data_fields(kept or b"", data)}
     effect = step.effect._replace(size_bytes=step.effect.size_bytes + len(data) - document["size"])
     return Step(step.condition | {"size": document["size"], "rev": document.get("rev")}, update, effect)
 

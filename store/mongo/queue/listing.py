@@ -10,7 +10,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from store.errors import InvalidValue, StoreCorrupt
-from store.mongo.queue.documents import WITHOUT_BYTES, job_state, kept_data, kept_result, record_from
+from store.mongo.queue.documents import (
+    HEAD_FROM_BYTES,
+    WITHOUT_BYTES,
+    WITHOUT_HEADS,
+    job_state,
+    kept_data,
+    kept_result,
+    record_from,
+)
 from store.mongo.server import schema
 from store.mongo.server.blobs import Kept
 from store.mongo.server.core import Core, repeatable
@@ -78,7 +86,14 @@ class MongoListing(Core):
 
     @repeatable
     async def list_jobs(
-        self, tenant: str, where: JobFilter, *, now_ms: int, cursor: str | None = None, limit: int = 100
+        self,
+        tenant: str,
+        where: JobFilter,
+        *,
+        now_ms: int,
+        cursor: str | None = None,
+        limit: int = 100,
+        max_bytes: int = 0,
     ) -> JobPage:
         newest_first = where.state == JobState.ARCHIVED
         since_ms, until_ms = time_window(where, now_ms)
@@ -96,8 +111,10 @@ class MongoListing(Core):
         states = _STATES.get(where.state) or _archived_states(where)
         types = await _types_of(self, tenant) if where.names is None else list(where.names)
         order = -1 if newest_first else 1
+        named, hint = _named(where)
+        shown = WITHOUT_HEADS if max_bytes else WITHOUT_BYTES
         pages = [
-            self.collections.jobs.find(part | {"at": window} | after, WITHOUT_BYTES).sort(
+            self.collections.jobs.find(part | named | {"at": window} | after, shown, hint=hint).sort(
                 [("at", order), ("_id", order)]
             )
             for part in _parts(types, states)
@@ -106,7 +123,8 @@ class MongoListing(Core):
         merged = list(heapq.merge(*found, key=_place, reverse=newest_first))
         rows = merged[:limit]
         more = f"{where.state}.{rows[-1]['at']}.{rows[-1]['_id']}" if len(merged) > limit else None
-        return JobPage(await _records(self, rows, now_ms), more)
+        records = await _records(self, rows, now_ms)
+        return JobPage(await _with_data(self, rows, records, max_bytes) if max_bytes else records, more)
 
     @repeatable
     async def list_repeating(self, tenant: str, *, now_ms: int, cursor: str | None = None, limit: int = 100) -> JobPage:
@@ -200,6 +218,25 @@ async def _records(db: Core, rows: Sequence[Document], now_ms: int) -> tuple[Job
     return tuple(record_from(row, b"", None, children.get(row["_id"], (0, 0)), now_ms) for row in rows)
 
 
+async def _with_data(
+    db: Core, rows: Sequence[Document], records: tuple[JobRecord, ...], max_bytes: int
+) -> tuple[JobRecord, ...]:
+    """The records of a listing, with the beginnings of their payloads: the small ones are read together, and of a large
+    one only what is kept apart. One that an older version wrote has nothing apart, and is read alone."""
+    begins: dict[str, bytes] = {row["_id"]: row["head"] for row in rows if row.get("head")}
+    small = [row["_id"] for row in rows if 0 < row["size"] <= HEAD_FROM_BYTES]
+    if small:
+        found = db.collections.jobs.find({"_id": {"$in": small}}, {"data": 1, "blob": 1})
+        begins |= {row["_id"]: bytes(row["data"]) for row in await found.to_list(None)}
+    for row in rows:
+        if row["size"] > HEAD_FROM_BYTES and row["_id"] not in begins:
+            alone = await db.collections.jobs.find_one({"_id": row["_id"]}, {"data": 1, "blob": 1})
+            begins[row["_id"]] = b"" if alone is None else await db.blobs.get(kept_data(alone), 0, max_bytes)
+    return tuple(
+        record._replace(job=record.job._replace(data=begins.get(record.job.id, b"")[:max_bytes])) for record in records
+    )
+
+
 async def count_children(db: Core, rows: Sequence[Document]) -> dict[str, tuple[int, int]]:
     """Of those that have any: how many there were, and how many are not terminal."""
     parents = {row["_id"]: row["kids"] for row in rows if row.get("kids")}
@@ -227,6 +264,17 @@ def _place(document: Document) -> tuple[int, str]:
 def _archived_states(where: JobFilter) -> tuple[str, ...]:
     codes = FINAL_CODES if where.codes is None else where.codes & FINAL_CODES
     return tuple(schema.ARCHIVED[code] for code in sorted(codes))
+
+
+def _named(where: JobFilter) -> tuple[Document, str | None]:
+    """What is looked for, and the index that has it."""
+    if where.unique is not None:
+        return {"unique": where.unique}, schema.NAMED
+    if where.key is not None:
+        return {"key": where.key}, schema.OF_KEY
+    if where.failure is not None:
+        return {"out.fingerprint": where.failure}, schema.FAILED
+    return {}, None
 
 
 def _parts(types: Sequence[str], states: Sequence[str]) -> list[Document]:

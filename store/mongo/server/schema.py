@@ -35,7 +35,7 @@ from then on. Raise it when a program of the version before would break a promis
 2   consumers, numbers, secrets, files of handlers, keys of jobs, rates by pattern
 3   keys that wait for a token of a rate domain
 4   a list of jobs that repeat
-5   alert rules
+5   alert rules; jobs by unique name, key and failure; beginnings of large payloads
 """
 
 SERIES: Final = ("audit", "sysids", "writers")
@@ -79,6 +79,9 @@ LATER_TURNS: Final = "later"
 WAITING_TURNS: Final = "waiting"
 READY: Final = "ready"
 REPEATING: Final = "repeating"
+NAMED: Final = "named"
+OF_KEY: Final = "of_key"
+FAILED: Final = "failed"
 
 JOB_INDEXES: Final = (
     # claim: type, domain and priority (one of three) are equalities, due is sort and range at once
@@ -128,6 +131,15 @@ JOB_INDEXES: Final = (
         [("type", ASCENDING), ("_id", ASCENDING)],
         name=REPEATING,
         partialFilterExpression={"repeat": {"$exists": True}, "s": {"$gte": HELD}},
+    ),
+    # listings by unique name, by key, and by the error of the last run: only jobs that have one are in them
+    *(
+        IndexModel(
+            [("type", ASCENDING), (field, ASCENDING), ("s", ASCENDING), ("at", ASCENDING), ("_id", ASCENDING)],
+            name=name,
+            partialFilterExpression={field: {"$exists": True}},
+        )
+        for name, field in ((NAMED, "unique"), (OF_KEY, "key"), (FAILED, "out.fingerprint"))
     ),
     # steps for relatives that a crash may have interrupted
     IndexModel([("todo", ASCENDING)], name=TODO, partialFilterExpression={"todo": {"$exists": True}}),

@@ -276,9 +276,19 @@ CREATE TABLE alerts (
 """
 """Alert rules of tenants, and how each stands."""
 
+_FINDING: Final = """
+CREATE INDEX jobs_named ON jobs (type, uniq, code, done) WHERE uniq IS NOT NULL AND state = 5;
+CREATE INDEX jobs_keyed ON jobs (turn, code, done) WHERE turn IS NOT NULL AND state = 5;
+CREATE INDEX jobs_keyed_paused ON jobs (turn, due) WHERE turn IS NOT NULL AND state IN (3, 4);
+CREATE INDEX jobs_failed ON jobs (type, fingerprint, code, done) WHERE fingerprint IS NOT NULL AND state = 5;
+CREATE INDEX jobs_failed_queued ON jobs (type, fingerprint, due, id) WHERE fingerprint IS NOT NULL AND state <= 1;
+CREATE INDEX jobs_failed_paused ON jobs (type, fingerprint, due) WHERE fingerprint IS NOT NULL AND state IN (3, 4);
+"""
+"""Jobs by unique name, by key and by the error of their last run. Jobs that have none of these are in none of them."""
+
 MIGRATIONS: Final = (
     _FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS, _NUMBERS, _SECRETS, _PULLED, _CONTENTS, KEYS, READY, _FAMILIES,
-    TOKENS, _REPEATING, _ALERTS,
+    TOKENS, _REPEATING, _ALERTS, _FINDING,
 )  # fmt: skip
 
 

@@ -17,5 +17,6 @@ window.py        the window of a consumer: numbers, what is held, what is let in
 job_changes.py   update, cancel, replay and delete single jobs; indexed queues
 numbers.py       numbers of jobs within their tenant
 row_changes.py   the changes of rows that several of these share
-listing.py       reads jobs, one by one and in pages; rows.py makes values of rows
+listing.py       reads jobs, one by one and in pages; listing_ranges.py what pages are merged from;
+                 rows.py makes values of rows
 """

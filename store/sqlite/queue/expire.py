@@ -15,7 +15,7 @@ from store.sqlite.file.schema import LIVE, QUEUED, State
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.endings import COLUMNS, Row, abandoned
 from store.sqlite.queue.families import end_jobs
-from store.sqlite.queue.listing import ENDED, archived_pairs
+from store.sqlite.queue.listing_ranges import ENDED, archived_pairs
 from store.sqlite.queue.rates import collect_full
 from store.sqlite.queue.release import requeue
 from store.sqlite.queue.row_changes import delete_rows, leave, put_in_queue

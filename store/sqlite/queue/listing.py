@@ -13,69 +13,15 @@ from typing import Any, Final, NamedTuple
 import apsw
 
 from store.errors import InvalidValue
-from store.sqlite.file.buckets import CODE_NUMBER, CODES
+from store.sqlite.file.buckets import CODES
 from store.sqlite.file.bulk import numbers
 from store.sqlite.file.connection import fetch
-from store.sqlite.file.schema import INLINE_BYTES, PAUSED, QUEUED, State
-from store.sqlite.queue.rows import RECORD, disposition, read_blob, record_from_row, result_key
+from store.sqlite.file.schema import INLINE_BYTES, QUEUED, State
+from store.sqlite.queue.listing_ranges import LEASED_STATES, QUEUED_STATES, Ranges, chosen, leased, ranges_of
+from store.sqlite.queue.rows import RECORD, data_key, disposition, read_blob, record_from_row, result_key
 from store.values.jobs import JobFilter, JobPage, JobRecord, state_of, time_window
 from store.values.repeating import RepeatingPlace, place_of
-from vocabulary.states import FINAL_CODES, Code, JobState
-
-
-class _Index(NamedTuple):
-    """An index in the order of a listing: the columns of a place in it, and a query that has {key} and {count} open.
-
-    stop, time and tie are where the listing ends and what it continues after.
-    """
-
-    time: str
-    tie: str
-    direction: str
-    query: str
-
-    @property
-    def rows(self) -> str:
-        """The next places of one range."""
-        return f"SELECT {self.time}, {self.tie}, n {self.query.format(key=':key', count=':count')}"
-
-    @property
-    def heads(self) -> str:
-        """The next place of each of many ranges, the first :count of them; ranges without any have none at the end."""
-        head = self.query.format(key="k.value", count=1)
-        return (
-            f"SELECT (SELECT {self.time} {head}) AS time, (SELECT {self.tie} {head}) AS tie, k.value"
-            f" FROM carray(:keys) k ORDER BY 1 {self.direction} NULLS LAST, 2 {self.direction} LIMIT :count"
-        )
-
-
-_ARCHIVED: Final = _Index(
-    "done",
-    "n",
-    "DESC",
-    f"FROM jobs WHERE state = {State.ARCHIVED} AND type = {{key}} AND code = :code"
-    " AND done >= :stop AND (done, n) < (:time, :tie) ORDER BY done DESC, n DESC LIMIT {count}",
-)
-_QUEUED: Final = _Index(
-    "due",
-    "id",
-    "ASC",
-    f"FROM jobs WHERE state {QUEUED} AND lane = {{key}} AND due < :stop AND (due, id) > (:time, :tie)"
-    " ORDER BY due, id LIMIT {count}",
-)
-_PAUSED: Final = _Index(
-    "due",
-    "n",
-    "ASC",
-    f"FROM jobs WHERE state {PAUSED} AND type = {{key}} AND due < :stop AND (due, n) > (:time, :tie)"
-    " ORDER BY due, n LIMIT {count}",
-)
-_LEASED: Final = (
-    f"SELECT lease, j.n, j.n FROM jobs j JOIN types t ON t.type = j.type WHERE j.state = {State.RUNNING}"
-    " AND t.tenant = :tenant AND (:all OR t.jobtype IN (SELECT value FROM carray(:names)))"
-    " AND lease < :stop AND (lease, j.n) > (:time, :tie) ORDER BY lease, j.n LIMIT :count"
-)
-"""Running jobs have one index for all tenants: there are never more of them than daemons have places for."""
+from vocabulary.states import Code, JobState
 
 _REPEATS: Final = f"repeat IS NOT NULL AND state < {State.ARCHIVED}"
 _REPEATING_TYPES: Final = (
@@ -92,14 +38,6 @@ class _Place(NamedTuple):
     time_ms: int
     tie: Any
     n: int
-
-
-class _Ranges(NamedTuple):
-    """Parts of an index that differ in their key."""
-
-    source: _Index
-    keys: list[int]
-    code: int = 0
 
 
 def get_job(
@@ -147,76 +85,41 @@ def get_codes(conn: apsw.Connection, tenant: str, job_ids: Sequence[str]) -> dic
 
 
 def list_jobs(
-    conn: apsw.Connection, tenant: str, where: JobFilter, now_ms: int, cursor: str | None, limit: int
+    conn: apsw.Connection, tenant: str, where: JobFilter, now_ms: int, cursor: str | None, limit: int, max_bytes: int
 ) -> JobPage:
     newest_first = where.state == JobState.ARCHIVED
     since, until = time_window(where, now_ms)
     start: tuple[int, Any] = (until, -1)
     stop = since
     if not newest_first:
-        start, stop = (since, "" if where.state in _QUEUED_STATES else -1), until
+        start, stop = (since, "" if where.state in QUEUED_STATES else -1), until
     if cursor is not None:
         place = _decode(cursor, where.state)
         start = min(start, place) if newest_first else max(start, place)
-    bounds = {"stop": stop, "time": start[0], "tie": start[1]}
-    if where.state in {JobState.RUNNING, JobState.LAPSED}:
-        scans = [_scan(conn, _LEASED, {"tenant": tenant, **_named(where), **bounds})]
+    bounds = {"stop": stop, "time": start[0], "tie": start[1], **chosen(tenant, where)}
+    if where.state in LEASED_STATES:
+        scans = [_scan(conn, leased(where), bounds)]
     else:
-        scans = _scans(conn, _ranges(conn, tenant, where), bounds, limit + 1, newest_first=newest_first)
+        scans = _scans(conn, ranges_of(conn, tenant, where), bounds, limit + 1, newest_first=newest_first)
     places = list(itertools.islice(heapq.merge(*scans, reverse=newest_first), limit + 1))
-    records = _records(conn, [place.n for place in places[:limit]], now_ms)
+    found = [place.n for place in places[:limit]]
+    records = _with_data(conn, _records(conn, found, now_ms), found, max_bytes)
     return JobPage(records, _encode(places[limit - 1], where.state) if len(places) > limit else None)
 
 
-_QUEUED_STATES: Final = frozenset({JobState.WAITING, JobState.DEFERRED})
-
-
-def _ranges(conn: apsw.Connection, tenant: str, where: JobFilter) -> list[_Ranges]:
-    chosen = "t.tenant = :tenant AND (:all OR t.jobtype IN (SELECT value FROM carray(:names)))"
-    values = {"tenant": tenant, **_named(where)}
-    if where.state in _QUEUED_STATES:
-        sql = f"SELECT l.lane FROM lanes l JOIN types t ON t.type = l.type WHERE {chosen}"
-        return [_Ranges(_QUEUED, [lane for (lane,) in conn.execute(sql, values)])]
-    types = fetch(conn, f"SELECT t.type, {ENDED} FROM types t WHERE {chosen}", values)
-    if where.state == JobState.PAUSED:
-        return [_Ranges(_PAUSED, [number for number, *_ in types])]
-    codes = FINAL_CODES if where.codes is None else where.codes & FINAL_CODES
-    by_code: dict[int, list[int]] = {}
-    for number, code in archived_pairs(types, codes):
-        by_code.setdefault(code, []).append(number)
-    return [_Ranges(_ARCHIVED, keys, code) for code, keys in by_code.items()]
-
-
-def _named(where: JobFilter) -> dict[str, Any]:
-    return {"all": where.names is None, "names": apsw.carray(where.names or ("",))}
-
-
-ENDED: Final = "t.ok, t.failed, t.abandoned, t.cancelled"
-_ENDED_CODES: Final = (Code.OK, Code.FAILED, Code.ABANDONED, Code.CANCELLED)
-
-
-def archived_pairs(types: list[tuple[Any, ...]], codes: frozenset[Code]) -> Iterator[tuple[int, int]]:
-    """The (type, code) that can have archived jobs, because that type has counted that code, from rows of
-    (type, ENDED). A tenant with a thousand types is spared most of four thousand seeks."""
-    for number, *counts in types:
-        for code, count in zip(_ENDED_CODES, counts, strict=True):
-            if count and code in codes:
-                yield number, CODE_NUMBER[code]
-
-
 def _scans(
-    conn: apsw.Connection, ranges: Iterable[_Ranges], bounds: dict[str, Any], count: int, *, newest_first: bool
+    conn: apsw.Connection, ranges: Iterable[Ranges], bounds: dict[str, Any], count: int, *, newest_first: bool
 ) -> list[Iterator[_Place]]:
     """Scans of those ranges that can have one of the first `count` places: a range that begins after that many others
     has none. Of a thousand types most are out after this one look."""
     heads = []
     for part in ranges:
         if part.keys:
-            values = {**bounds, "code": part.code, "keys": numbers(part.keys), "count": count}
+            values = {**bounds, "part": part.part, "keys": numbers(part.keys), "count": count}
             found = conn.execute(part.source.heads, values).fetchall()
             heads += [(time_ms, tie, part, key) for time_ms, tie, key in found if time_ms is not None]
     heads.sort(key=lambda head: head[:2], reverse=newest_first)
-    return [_scan(conn, it.source.rows, {**bounds, "code": it.code, "key": key}) for _, _, it, key in heads[:count]]
+    return [_scan(conn, it.source.rows, {**bounds, "part": it.part, "key": key}) for _, _, it, key in heads[:count]]
 
 
 def _scan(conn: apsw.Connection, sql: str, values: dict[str, Any]) -> Iterator[_Place]:
@@ -238,6 +141,21 @@ def _records(conn: apsw.Connection, chosen: list[int], now_ms: int) -> tuple[Job
     return tuple(record_from_row(conn, by_number[n], now_ms, whole=False) for n in chosen)
 
 
+def _with_data(
+    conn: apsw.Connection, records: tuple[JobRecord, ...], found: list[int], max_bytes: int
+) -> tuple[JobRecord, ...]:
+    """The records of a listing, with the beginnings of their payloads: of a large one no more is read."""
+    if not records or not max_bytes:
+        return records
+    sql = "SELECT n, substr(data, 1, ?) FROM jobs WHERE n IN (SELECT value FROM carray(?))"
+    begins = dict(conn.execute(sql, (max_bytes, numbers(found))))
+    for n, record in zip(found, records, strict=True):
+        if record.data_bytes > INLINE_BYTES:
+            begins[n] = read_blob(conn, data_key(n), 0, max_bytes)
+    with_data = [record.job._replace(data=begins[n] or b"") for n, record in zip(found, records, strict=True)]
+    return tuple(record._replace(job=job) for record, job in zip(records, with_data, strict=True))
+
+
 def _encode(place: _Place, state: JobState) -> str:
     return f"{state}.{place.time_ms}.{place.tie}"
 
@@ -246,7 +164,7 @@ def _decode(cursor: str, state: JobState) -> tuple[int, Any]:
     kind, _, rest = cursor.partition(".")
     time_text, _, tie = rest.partition(".")
     if kind == state and _is_number(time_text):
-        if state in _QUEUED_STATES:
+        if state in QUEUED_STATES:
             return int(time_text), tie
         if _is_number(tie):
             return int(time_text), int(tie)

@@ -42,9 +42,16 @@ class SqliteJobs(SqliteCore, JobVerbs):
         return await self._read(lambda conn: listing.get_codes(conn, tenant, job_ids))
 
     async def list_jobs(
-        self, tenant: str, where: JobFilter, *, now_ms: int, cursor: str | None = None, limit: int = 100
+        self,
+        tenant: str,
+        where: JobFilter,
+        *,
+        now_ms: int,
+        cursor: str | None = None,
+        limit: int = 100,
+        max_bytes: int = 0,
     ) -> JobPage:
-        return await self._read(lambda conn: listing.list_jobs(conn, tenant, where, now_ms, cursor, limit))
+        return await self._read(lambda conn: listing.list_jobs(conn, tenant, where, now_ms, cursor, limit, max_bytes))
 
     async def list_repeating(self, tenant: str, *, now_ms: int, cursor: str | None = None, limit: int = 100) -> JobPage:
         return await self._read(lambda conn: listing.list_repeating(conn, tenant, now_ms, cursor, limit))
