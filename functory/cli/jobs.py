@@ -76,7 +76,9 @@ def _add_add(actions: Commands) -> None:
     add.add_argument("--dt", metavar="TIME", help="start no sooner than this: RFC 3339 with offset, or milliseconds")
     add.add_argument("--priority", choices=["0", "500", "1000"], help="default: 500")
     add.add_argument("--domain", help="the rate domain that limits it")
-    add.add_argument("--job-key", metavar="KEY", help="jobs of its type with this key share a cap, in order")
+    add.add_argument(
+        "--job-key", metavar="KEY", help="jobs of its type with this key share a cap, in order (--key is your API key)"
+    )
     add.add_argument("--retry-after-s", type=float, metavar="SECONDS", help="a fixed lease")
     add.add_argument(
         "--repeat",
