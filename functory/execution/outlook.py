@@ -30,6 +30,8 @@ class Outlook:
         self._life_s = life_s
         self.unable: dict[str, int] = {}
         """Types whose handler does not run here, for its language, or cannot be read, with the handler's version."""
+        self.unreadable: dict[str, str] = {}
+        """Those of them whose handler cannot be read, and why."""
         self.versions: dict[str, int] = {}
         """The handler versions in force, of the types that could run, or can when they have rested."""
         self.waiting: dict[str, int] = {}
@@ -83,6 +85,7 @@ class Outlook:
         versions = {each.jobtype: each.handler_version for each in waiting}
         kept = [item for item in self.unable.items() if versions.get(*item) == item[1]]
         self.unable = dict(kept[-_MOST_UNABLE:])
+        self.unreadable = {name: reason for name, reason in self.unreadable.items() if name in self.unable}
         able = [each for each in waiting if each.handler_version and each.jobtype not in self.unable]
         runnable = [each for each in able if each.jobtype not in self._resting]
         self._in_vain = {jobtype: since_s for jobtype, since_s in self._in_vain.items() if jobtype in versions}
@@ -96,6 +99,7 @@ class Outlook:
         wait than the last look saw, and what did not run here may."""
         self._changed.add(tenant)
         self.unable = {name: version for name, version in self.unable.items() if tenant and tenant_of(name) != tenant}
+        self.unreadable = {name: reason for name, reason in self.unreadable.items() if name in self.unable}
         self._resting = {name: rest for name, rest in self._resting.items() if tenant and tenant_of(name) != tenant}
 
     def added(self, jobtypes: Iterable[str]) -> None:

@@ -45,6 +45,7 @@ class Row(NamedTuple):
     has_handler: bool
     is_failing: bool
     unasked_s: float | None
+    unreadable: str
 
 
 @pages.get("/ui/t/{tenant}", scope="read", live="live/board.html")
@@ -150,6 +151,7 @@ async def _rows(call: PageCall, jobtypes: list[str], seen: Snapshot) -> list[Row
                 jobtype in seen.handled,
                 total.failed + total.error + total.abandoned > 0,
                 seen.unasked_s.get(jobtype),
+                call.service.control.unreadable(jobtype),
             )
         )
     return rows
