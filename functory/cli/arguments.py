@@ -4,10 +4,7 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final
-
-_MOST_DIGITS: Final = 18
-"""Of a number of milliseconds. What fits is for the server to judge."""
+from typing import Any
 
 
 def pair(text: str) -> tuple[str, str]:
@@ -57,15 +54,12 @@ def positive(text: str) -> int:
 def moment_ms(text: str) -> int:
     """`2h` (ago), `2026-11-14T23:59:59Z`, `2026-11-14 23:59:59` in UTC, also as it is printed, or milliseconds."""
     from functory.setting_values import duration  # noqa: PLC0415 (only for those who give a time)
-    from vocabulary.time_text import is_plain_time, parse_rfc3339, parse_utc  # noqa: PLC0415
+    from vocabulary.time_text import parse_time  # noqa: PLC0415
 
-    if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS:
-        return int(text)
     with suppress(ValueError):
         return max(round((time.time() - duration(text)) * 1000), 0)
     with suppress(ValueError):
-        plain = text.removesuffix(" UTC")
-        return parse_utc(plain) if is_plain_time(plain) else parse_rfc3339(text)
+        return parse_time(text.removesuffix(" UTC"))
     expected = "a time such as 2h (ago, up to 100 years), 2026-11-14T23:59:59Z, 2026-11-14 (UTC), or milliseconds"
     raise argparse.ArgumentTypeError(f"{text!r:.80} is not {expected}")
 
