@@ -2,7 +2,7 @@
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -74,11 +74,12 @@ def decoded(data: bytes, what: str) -> str:
         raise InvalidInput(f"{what} is not UTF-8 text: {error.reason} at byte {error.start:,}") from None
 
 
-def some_of(names: Sequence[str]) -> Callable[[str], list[str]]:
-    """One or more of these, separated by commas: for `action="extend"`, so that they may also be given one by one."""
+def some_of(names: Sequence[str], also: Mapping[str, str] | None = None) -> Callable[[str], list[str]]:
+    """One or more of these, separated by commas: for `action="extend"`, so that they may also be given one by one.
+    also: other words for some of them."""
 
     def parse(text: str) -> list[str]:
-        found = [part.strip() for part in text.split(",")]
+        found = [(also or {}).get(part.strip(), part.strip()) for part in text.split(",")]
         for name in found:
             if name not in names:
                 raise argparse.ArgumentTypeError(f"{name!r:.80} is none of {', '.join(names)}")

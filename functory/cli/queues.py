@@ -10,7 +10,7 @@ from functory.cli.answers import counted, inert, moment
 from functory.cli.arguments import given, moment_ms, some_of
 from functory.cli.commands import Commands
 from functory.cli.confirmation import add_yes, confirm, require_terminal
-from functory.cli.jobs import CODES
+from functory.cli.jobs import CODES, HELD
 from functory.cli.remote import add_remote, show, show_table
 
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ def _add_cancel(commands: Commands) -> None:
     cancel.add_argument(
         "--state",
         action="extend",
-        type=some_of(_UNFINISHED),
+        type=some_of(_UNFINISHED, HELD),
         metavar="STATE,...",
-        help=f"{', '.join(_UNFINISHED)} (default: all of these)",
+        help=f"{', '.join(_UNFINISHED)} (default: all of these); paused or held: by relatives or a consumer",
     )
     cancel.add_argument("--schedules", action="store_true", help="also jobs that repeat, which ends them")
     _add_bounds(cancel)

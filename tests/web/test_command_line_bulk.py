@@ -119,3 +119,16 @@ async def test_where_nobody_can_be_asked_it_has_to_be_said(site: Site, terminal:
         told = await terminal.run(command, "thumb", status=2)
         assert "no terminal, so nobody can be asked: use --yes. Nothing was changed." in told
     assert await terminal.run("cancel", "thumb", "--yes") == "1 job cancelled.\n"
+
+
+async def test_a_job_is_held_and_a_type_is_paused(site: Site, terminal: Terminal) -> None:
+    await site.call("PUT", "/acme/consumer/verify", json={"source": "block"})
+    (job_id,) = await site.add("a", path="/acme/job/block/add")
+    await site.intake.flush()
+    for word in ("held", "paused"):
+        (row,) = [line for line in (await terminal.run("job", "list", "--state", word)).splitlines() if job_id in line]
+        assert " held " in row
+        assert await terminal.run("cancel", "block", "--state", word, "--dry-run") == "1 job matches.\n"
+    assert "held (waits_for_consumer): " in await terminal.run("job", "why", job_id)
+    assert "state        held\n" in await terminal.run("job", "get", job_id)
+    assert json.loads(await terminal.run("job", "get", job_id, "--json"))["state"] == "paused", "its name on the wire"

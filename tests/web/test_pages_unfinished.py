@@ -75,6 +75,7 @@ async def test_jobs_that_a_consumer_holds_are_on_the_board_and_on_the_page_of_th
         assert ">3 held</a>" in board
         assert '&amp;state=paused">3</a></dd>' in await shown(acme, "/ui/t/acme/type/block")
         listed = await shown(acme, "/ui/t/acme/jobs?state=paused")
+        assert (listed.count(">held</span>"), listed.count(">paused</span>")) == (3, 0), "paused is what a type is"
         assert "Held by relatives or a consumer" in listed
         assert sorted(JOB_ROW.findall(listed)) == sorted(ids)
         assert "<b>Held by a consumer</b>" in await shown(acme, f"/ui/t/acme/job/{ids[0]}")

@@ -29,7 +29,7 @@ SHOWS: Final = {
     "failing": "Failed in the last hour",
     "busy": "With jobs waiting or running",
     "held": "With jobs that are held",
-    "paused": "Paused",
+    "paused": "Types that are paused",
     "no_handler": "Without a handler",
     "no_worker": "Without a worker",
 }
