@@ -122,6 +122,9 @@ def _add_type(parser: argparse.ArgumentParser) -> None:
 def _add_rate(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     add_remote(actions.add_parser("list", help="all rate domains"), run_rates)
+    get = actions.add_parser("get", help="the limit that holds for a domain, on its name or a pattern, and its tokens")
+    get.add_argument("domain")
+    add_remote(get, run_get_rate)
     limit = actions.add_parser("set", help="limit a domain, or each domain that a pattern matches")
     limit.add_argument("domain", help="its name, or a GLOB pattern such as 'mail:*'; '*' is the default of all others")
     limit.add_argument("rate_per_s", type=float, metavar="PER_SECOND", help="0.000001 to 1,000,000")
@@ -331,10 +334,27 @@ async def run_index(client: "Client", arguments: argparse.Namespace) -> int:
 async def run_rates(client: "Client", arguments: argparse.Namespace) -> int:
     answer = await client.list_rates()
     rows = [
-        (row.domain, row.rate_per_s, row.burst, "each domain" if row.is_pattern else round(row.tokens, 1))
+        (inert(row.domain.encode()), f"{row.rate_per_s:g}", row.burst, *_tokens(row.tokens, row.next_ms))
+        if not row.is_pattern
+        else (inert(row.domain.encode()), f"{row.rate_per_s:g}", row.burst, "each domain", "-")
         for row in answer.domains
     ]
-    return show_table(arguments, answer, ["domain", "per second", "burst", "left now"], rows, "No rate domains.")
+    headers = ["domain", "per second", "burst", "left now", "next token"]
+    example = "Limit one: functory rate set DOMAIN PER_SECOND; jobs name it with --domain"
+    return show_table(arguments, answer, headers, rows, f"No rate domains. {example}")
+
+
+async def run_get_rate(client: "Client", arguments: argparse.Namespace) -> int:
+    found = await client.get_rate(arguments.domain)
+    whose = "" if found.limit == found.domain else f", by {found.limit}"
+    left, at = _tokens(found.tokens, found.next_ms)
+    text = f"{found.domain}: {found.rate_per_s:g} per second, burst {found.burst}{whose}; {left} left now"
+    return show(arguments, found, inert((text if at == "-" else f"{text}, the next at {at}").encode()))
+
+
+def _tokens(tokens: float, next_ms: int) -> tuple[str, str]:
+    """How many jobs of the domain may start now, and if none may, when the next may."""
+    return f"{int(tokens):,}", "-" if tokens >= 1 else moment(next_ms)
 
 
 async def run_set_rate(client: "Client", arguments: argparse.Namespace) -> int:

@@ -40,7 +40,6 @@ from vocabulary.names import tenant_of
 
 log = logging.getLogger("functory.execute")
 
-_REASON_CHARS: Final = 500
 _LOOK_PART: Final = 3
 """Under load, the pause after a look at the store is this many times as long as the look."""
 
@@ -84,6 +83,7 @@ class Executor:
         self._batches = Batches(shared.store, runner, outbox, tenants, shared.clock)
         self._keyed = KeyedStarts(shared.clock, policy.costs)
         self._outlook = Outlook(shared.store, shared.clock, 2 * settings.poll_s, self.meet_tenants)
+        self.unreadable = self._outlook.why_unreadable
         self._offers = Offers(self._outlook, policy, tenants, shared.clock)
         self._claims = ClaimsUnderWay(shared, self._lease_ms, self._batches.give_back)
         self.leases = HeldLeases(shared.clock, self._lease_ms)
@@ -178,11 +178,6 @@ class Executor:
     def hold(self, jobtype: str) -> str:
         """Why this daemon starts nothing of the type now, in a word."""
         return self._policy.why_waiting(jobtype).value
-
-    def unreadable(self, jobtype: str) -> str:
-        """Why the handler in force cannot be read, if jobs of the type wait for that; "" if it can, as far as is
-        known."""
-        return self._outlook.unreadable.get(jobtype, "")
 
     @property
     def free_slots(self) -> int:
@@ -359,7 +354,7 @@ class Executor:
         except StoreUnavailable as error:
             log.warning("execute.store_unavailable", extra={"reason": str(error)})
         except (HandlerError, SchedulerError) as error:
-            self._outlook.unable[jobtype], self._outlook.unreadable[jobtype] = version, f"{error!s:.{_REASON_CHARS}}"
+            self._outlook.cannot_read(jobtype, version, str(error))
             log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
 
     async def _claim(self, pick: Pick, cap: int | None, who: int, now_ms: int) -> ClaimedJobs:

@@ -31,6 +31,7 @@ PLACES: Final = (
     Place("consumer", "/ui/t/acme/consumers/verify"),
     Place("no-consumers", "/ui/t/hooli/consumers", "hooli"),
     Place("workers", "/ui/t/acme/workers"),
+    Place("rates", "/ui/t/acme/rates?domain=mail:ada"),
     Place("secrets", "/ui/t/acme/secrets"),
     Place("editor", "/ui/t/acme/type/thumbnail/edit?job={failed}"),
     Place("new", "/ui/t/acme/new"),

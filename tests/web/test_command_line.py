@@ -96,7 +96,7 @@ async def use_jobs(site: Site, terminal: Terminal) -> None:
         "failures", "replay --dry-run",
         "cancel thumb --state deferred --limit 5 --yes", "delete thu* --code cancelled --dry-run",
         "type pause thumb", "type resume thumb", "type index thumb", "rate set api 5 --burst 2", "rate list",
-        "rate rm api", "health", "health --live", "handler rm thumb",
+        "rate get api", "rate rm api", "health", "health --live", "handler rm thumb",
     ):  # fmt: skip
         await run(*words.split())
 

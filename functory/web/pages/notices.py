@@ -23,6 +23,8 @@ NOTES: Final = {
     "nothing_to_replay": "No job matches; nothing was queued.",
     "secret_set": "Secret set. The next batch uses it.",
     "secret_deleted": "Secret deleted.",
+    "rate_set": "Limit set. It holds at once.",
+    "rate_deleted": "Limit deleted.",
     "changed": "Saved.",
     "tenant_created": "Tenant created. Now create a key for it.",
     "key_revoked": "Key revoked. All sessions that used it have ended.",
