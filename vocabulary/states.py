@@ -33,3 +33,9 @@ class JobState(StrEnum):
     LAPSED = "lapsed"
     PAUSED = "paused"
     ARCHIVED = "archived"
+
+
+def state_word(state: str) -> str:
+    """The state of a job for people. `paused` is said of types, daemons and tenants, which somebody has paused; a job
+    in that state is held, for its relatives or a consumer."""
+    return "held" if state == "paused" else state

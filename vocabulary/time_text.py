@@ -9,6 +9,8 @@ from typing import Final
 MAX_TIME_MS: Final = 253_402_300_799_999
 """The end of the year 9999: later times have no text form."""
 
+_MOST_DIGITS: Final = 18
+"""Of a number of milliseconds. Whether it is a time of ours is for the caller to judge."""
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PLAIN: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2})?")
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -48,6 +50,14 @@ def is_plain_time(text: str) -> bool:
 def parse_utc(text: str) -> int:
     """The time of a plain text. Raises ValueError if there is no such day or hour."""
     return to_ms(datetime.fromisoformat(text).replace(tzinfo=UTC))
+
+
+def parse_time(text: str) -> int:
+    """A time as people and programs write it: milliseconds, `2026-11-14 23:59:59` or `2026-11-14` in UTC, or RFC 3339
+    with its offset. Raises ValueError."""
+    if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS:
+        return int(text)
+    return parse_utc(text) if is_plain_time(text) else parse_rfc3339(text)
 
 
 @lru_cache(maxsize=16)

@@ -10,9 +10,9 @@ alerts.py       `alert`: what a tenant wants to be told of
 secrets.py      `secret`: a tenant's, and the keys that seal them
 work.py         `work`, the same for scripts that work on jobs; worker.py `worker`, for Python functions
 job_adding.py, job_listing.py, job_waiting.py, job_views.py    what `job` does and shows
-arguments.py    reads values of flags
+arguments.py    reads values of flags; confirmation.py asks before what cannot be undone
 standard_input.py    bytes and lines of it, for as long as nobody interrupts
-invoke.py       `invoke`; handler_file.py reads a handler from a file
+invoke.py       `invoke`; handler_file.py reads a handler from a file; handler_view.py shows its settings
 workbench.py    runs handlers here, without a service, for invoke.py and dev.py
 doctor.py, demo.py, completion.py                  on this machine
 journal.py, store.py, backup.py, migrate.py        on files and stores, without a daemon

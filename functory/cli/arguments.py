@@ -2,12 +2,9 @@
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
-
-_MOST_DIGITS: Final = 18
-"""Of a number of milliseconds. What fits is for the server to judge."""
+from typing import Any
 
 
 def pair(text: str) -> tuple[str, str]:
@@ -57,15 +54,12 @@ def positive(text: str) -> int:
 def moment_ms(text: str) -> int:
     """`2h` (ago), `2026-11-14T23:59:59Z`, `2026-11-14 23:59:59` in UTC, also as it is printed, or milliseconds."""
     from functory.setting_values import duration  # noqa: PLC0415 (only for those who give a time)
-    from vocabulary.time_text import is_plain_time, parse_rfc3339, parse_utc  # noqa: PLC0415
+    from vocabulary.time_text import parse_time  # noqa: PLC0415
 
-    if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS:
-        return int(text)
     with suppress(ValueError):
         return max(round((time.time() - duration(text)) * 1000), 0)
     with suppress(ValueError):
-        plain = text.removesuffix(" UTC")
-        return parse_utc(plain) if is_plain_time(plain) else parse_rfc3339(text)
+        return parse_time(text.removesuffix(" UTC"))
     expected = "a time such as 2h (ago, up to 100 years), 2026-11-14T23:59:59Z, 2026-11-14 (UTC), or milliseconds"
     raise argparse.ArgumentTypeError(f"{text!r:.80} is not {expected}")
 
@@ -90,11 +84,12 @@ def decoded(data: bytes, what: str) -> str:
         raise InvalidInput(f"{what} is not UTF-8 text: {error.reason} at byte {error.start:,}") from None
 
 
-def some_of(names: Sequence[str]) -> Callable[[str], list[str]]:
-    """One or more of these, separated by commas: for `action="extend"`, so that they may also be given one by one."""
+def some_of(names: Sequence[str], also: Mapping[str, str] | None = None) -> Callable[[str], list[str]]:
+    """One or more of these, separated by commas: for `action="extend"`, so that they may also be given one by one.
+    also: other words for some of them."""
 
     def parse(text: str) -> list[str]:
-        found = [part.strip() for part in text.split(",")]
+        found = [(also or {}).get(part.strip(), part.strip()) for part in text.split(",")]
         for name in found:
             if name not in names:
                 raise argparse.ArgumentTypeError(f"{name!r:.80} is none of {', '.join(names)}")

@@ -1,4 +1,5 @@
-"""The parser of commands: options may stand anywhere, as in `job add TYPE --priority 1000 PAYLOAD`.
+"""The parser of commands: options may stand anywhere, as in `job add TYPE --priority 1000 PAYLOAD`, and who mistypes a
+command or an option is told what is near.
 
 argparse takes the words up to the first option for all that there are, so a command with a `*`, `+` or `?` would refuse
 what comes after an option. Its own way out (`parse_intermixed_args`) neither works with subcommands nor, on all
@@ -7,12 +8,16 @@ versions of Python, with `--`.
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any, Final
 
 _NO_COMMAND: Final = 2
 """The exit code, as of any command line that is wrong."""
+_MOST_NEAR: Final = 3
+_LONGEST_WORD: Final = 40
+"""That is compared with others: who mistypes a command does not write a page."""
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -26,6 +31,8 @@ class CommandParser(argparse.ArgumentParser):
         if self._subparsers is not None and args is not None and not args:
             self.print_help(sys.stderr)
             self.exit(_NO_COMMAND)
+        if args and not args[0].startswith("-"):
+            self._check_command(args[0])
         if self._subparsers is not None or args is None:
             return super().parse_known_args(args, namespace)
         end = list(args).index("--") if "--" in args else len(args)
@@ -37,8 +44,31 @@ class CommandParser(argparse.ArgumentParser):
             namespace, unknown = super().parse_known_args([*others, *args[end:]], namespace)
         if unknown:
             options = [word for word in unknown if word.startswith("-") and word in args[:end]]
-            self.error(f"unknown option: {options[0]}" if options else f"unrecognized arguments: {' '.join(unknown)}")
+            self.error(self._unknown_option(options[0]) if options else f"unrecognized arguments: {' '.join(unknown)}")
         return namespace, []
+
+    def commands(self) -> Mapping[str, argparse.ArgumentParser]:
+        """By name; none if it has none."""
+        groups = [action.choices for action in self._actions if isinstance(action.choices, Mapping)]
+        return {name: parser for group in groups for name, parser in group.items()}
+
+    def _check_command(self, word: str) -> None:
+        """Ends with what may have been meant: a command of almost this name, or that of another command."""
+        known = self.commands()
+        if not known or word in known:
+            return
+        near = [f"{self.prog} --{word}"] if f"--{word}" in self._option_string_actions else []
+        near += [f"{self.prog} {name}" for name in _near(word, known)]
+        for name, parser in known.items():
+            if isinstance(parser, CommandParser) and word in parser.commands():
+                near.append(f"{self.prog} {name} {word}")
+        meant = f" Did you mean {' or '.join(f'`{it}`' for it in near[:_MOST_NEAR])}?" if near else ""
+        self.error(f"there is no command {word!r:.{_LONGEST_WORD}}.{meant} `{self.prog} --help` lists all commands.")
+
+    def _unknown_option(self, word: str) -> str:
+        name = word.partition("=")[0]
+        near = _near(name, self._option_string_actions) if name.startswith("--") else []
+        return f"unknown option: {word}" + (f"; did you mean {' or '.join(near)}?" if near else "")
 
     def _get_positional_actions(self) -> list[argparse.Action]:
         return super()._get_positional_actions() if self._takes_words else []
@@ -51,6 +81,10 @@ class CommandParser(argparse.ArgumentParser):
                 yield
             finally:
                 self._takes_words = True
+
+
+def _near(word: str, known: Iterable[str]) -> list[str]:
+    return get_close_matches(word, known, n=_MOST_NEAR, cutoff=0.7) if len(word) <= _LONGEST_WORD else []
 
 
 @contextmanager

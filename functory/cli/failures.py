@@ -1,15 +1,20 @@
-"""From the error that ended a command to its exit code. Imported only when there is one."""
+"""From the error that ended a command to its exit code, and to what its user may try. Imported only when there is
+one."""
 
+import argparse
 from typing import Final
 
 from functory.errors import ClientError, FunctoryError, ServerUnreachable
 from functory.statuses import exit_code_of, exit_code_of_status
+from functory.wire.scopes import OPERATOR_SCOPES
 from handlers.errors import HandlerError
 from journal import JournalError
 from runner.errors import RunnerError
 from store.errors import StoreError
 
 _NO_FILE: Final = 8
+_UNAUTHORIZED: Final = 401
+_FORBIDDEN: Final = 403
 
 
 def exit_code_of_failure(error: Exception) -> int | None:
@@ -23,3 +28,16 @@ def exit_code_of_failure(error: Exception) -> int | None:
     if isinstance(error, FunctoryError | HandlerError | JournalError | RunnerError | StoreError):
         return exit_code_of(error)
     return None
+
+
+def advice_on(error: Exception, arguments: argparse.Namespace) -> str:
+    """What helps at a terminal, beside what the server says to every client; empty if there is nothing."""
+    if not isinstance(error, ClientError):
+        return ""
+    if error.status == _UNAUTHORIZED:
+        if "job_key" in arguments and not (arguments.key or "").startswith("fk_"):
+            return "--key is your API key, which begins with fk_; the key of a job is --job-key"
+        return "the key comes from FUNCTORY_KEY, --key or --key-file"
+    if error.status == _FORBIDDEN and error.detail.get("scope") in OPERATOR_SCOPES:
+        return "the operator's key is a file in the data directory of the daemon: --key-file functory-data/operator.key"
+    return ""

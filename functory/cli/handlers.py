@@ -26,8 +26,14 @@ def add_commands(commands: Commands) -> None:
     actions = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_put(actions)
 
-    get = actions.add_parser("get", help="print the code of a handler")
+    get = actions.add_parser(
+        "get",
+        help="print the code of a handler, and its settings",
+        description="The code goes to standard output, byte for byte. The settings come first, on standard error, if"
+        " standard output is a terminal.",
+    )
     get.add_argument("type")
+    get.add_argument("--settings", action="store_true", help="print the settings alone, on standard output")
     get.add_argument("--version", type=int, help="an older version")
     get.add_argument("--tar", type=Path, metavar="FILE", help="write the files of a handler that is a folder to FILE")
     add_remote(get, run_get)
@@ -145,7 +151,14 @@ async def run_get(client: "Client", arguments: argparse.Namespace) -> int:
     handler = await client.get_handler(arguments.type, version=arguments.version)
     if arguments.json:
         return show(arguments, handler, "")
+    from functory.cli.handler_view import settings_text  # noqa: PLC0415 (not for the parser)
+
+    if arguments.settings:
+        print(settings_text(handler))
+        return 0
     body = str(handler.handler["body"])
+    if sys.stdout.isatty():
+        print(settings_text(handler), end="\n\n" if body else "\n", file=sys.stderr)
     sys.stdout.write(body)  # as it is: what is saved and put again is the same version
     if sys.stdout.isatty() and not body.endswith("\n"):
         print()

@@ -12,6 +12,7 @@ from functory.cli.table import paint, render_table
 from functory.wire.base import from_wire
 from functory.wire.jobs import Job, Page
 from functory.wire.progress_text import progress_text
+from vocabulary.states import state_word
 
 _CHARS: Final = 60
 
@@ -48,7 +49,10 @@ def _payload(job: Job, room: int) -> str:
 
 
 def show_children(arguments: argparse.Namespace, page: Page) -> int:
-    rows = [(job.id, job.type, job.state, job.code or "-", job.exitcode or "-", _result(job)) for job in page.jobs]
+    rows = [
+        (job.id, job.type, state_word(job.state), job.code or "-", job.exitcode or "-", _result(job))
+        for job in page.jobs
+    ]
     return _show(arguments, page, ["id", "type", "state", "code", "exit", "result"], rows, "No children.")
 
 
@@ -59,7 +63,7 @@ def show_schedules(arguments: argparse.Namespace, page: Page) -> int:
             job.type,
             _short(job.unique.encode()) or "-",
             _short(job.repeat.encode()),
-            moment(job.due_ms) if job.state == "deferred" else job.state,
+            moment(job.due_ms) if job.state == "deferred" else state_word(job.state),
             moment(job.done_ms),
             job.code or "-",
         )
@@ -85,7 +89,7 @@ def results_table(jobs: Mapping[str, Job | None], gone: str) -> str:
     rows = [
         (job_id, gone, "-", "-", "-", "")
         if job is None
-        else (job_id, job.state, job.code or "-", job.exitcode or "-", job.attempts, _result(job))
+        else (job_id, state_word(job.state), job.code or "-", job.exitcode or "-", job.attempts, _result(job))
         for job_id, job in jobs.items()
     ]
     return render_table(["id", "state", "code", "exit", "attempts", "result"], rows)
@@ -109,7 +113,7 @@ def show_job(job: Job, *, as_json: bool) -> None:
     facts = {
         "id": job.id,
         "type": job.type,
-        "state": paint(job.state),
+        "state": paint(state_word(job.state)),
         f"{last}code": f"{job.exitcode} {paint(job.code)}" if job.code else None,
         "progress": None if job.progress is None else show_progress(job.progress),
         "worker": inert(job.worker.encode()) or None,
@@ -150,7 +154,7 @@ def _row(job: Job) -> tuple[object, ...]:
     return (
         job.id,
         job.type,
-        job.state,
+        state_word(job.state),
         job.code or "-",
         job.exitcode or "-",
         job.attempts,

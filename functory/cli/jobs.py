@@ -8,11 +8,14 @@ from functory.cli.answers import counted, reason
 from functory.cli.arguments import moment_ms, some_of
 from functory.cli.commands import Commands
 from functory.cli.remote import add_remote, show
+from vocabulary.states import state_word
 
 if TYPE_CHECKING:
     from functory.client import Client
 
 STATES: Final = ("running", "lapsed", "waiting", "deferred", "paused", "archived")
+HELD: Final = {"held": "paused"}
+"""The state of jobs that wait for relatives or a consumer, as it is shown and as it is named."""
 CODES: Final = ("ok", "failed", "abandoned", "cancelled")
 
 
@@ -76,7 +79,9 @@ def _add_add(actions: Commands) -> None:
     add.add_argument("--dt", metavar="TIME", help="start no sooner than this: RFC 3339 with offset, or milliseconds")
     add.add_argument("--priority", choices=["0", "500", "1000"], help="default: 500")
     add.add_argument("--domain", help="the rate domain that limits it")
-    add.add_argument("--job-key", metavar="KEY", help="jobs of its type with this key share a cap, in order")
+    add.add_argument(
+        "--job-key", metavar="KEY", help="jobs of its type with this key share a cap, in order (--key is your API key)"
+    )
     add.add_argument("--retry-after-s", type=float, metavar="SECONDS", help="a fixed lease")
     add.add_argument(
         "--repeat",
@@ -119,9 +124,9 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state",
         action="extend",
-        type=some_of(["all", *STATES]),
+        type=some_of(["all", *STATES], HELD),
         metavar="STATE,...",
-        help=f"{', '.join(STATES)}, or all (default: archived)",
+        help=f"{', '.join(STATES)}, or all (default: archived); paused or held: by relatives or a consumer",
     )
     parser.add_argument(
         "--code", action="extend", type=some_of(CODES), metavar="CODE,...", help=f"of archived jobs: {', '.join(CODES)}"
@@ -245,7 +250,7 @@ async def run_delete(client: "Client", arguments: argparse.Namespace) -> int:
 
 async def run_why(client: "Client", arguments: argparse.Namespace) -> int:
     answer = await client.why(arguments.id)
-    return show(arguments, answer, f"{answer.state} ({answer.reason}): {reason(answer)}")
+    return show(arguments, answer, f"{state_word(answer.state)} ({answer.reason}): {reason(answer)}")
 
 
 async def run_results(client: "Client", arguments: argparse.Namespace) -> int:

@@ -99,6 +99,8 @@ def _make_writable() -> None:
 
 
 def _main(argv: Sequence[str]) -> int:
+    if argv and argv[0] == "help":
+        argv = [*argv[1:], "--help"]
     arguments = make_parser(groups_for(argv)).parse_args(argv)
     run: Callable[[argparse.Namespace], int] = arguments.run
     _show_events()
@@ -109,12 +111,14 @@ def _main(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        from functory.cli.failures import exit_code_of_failure  # noqa: PLC0415 (it knows the errors of all packages)
+        from functory.cli.failures import advice_on, exit_code_of_failure  # noqa: PLC0415 (it knows all errors)
 
         status = exit_code_of_failure(error)
         if status is None:
             raise
         print(f"functory: {error}", file=sys.stderr)
+        if advice := advice_on(error, arguments):
+            print(f"functory: {advice}", file=sys.stderr)
         return status
 
 
@@ -129,9 +133,11 @@ def _show_events() -> None:
 
 
 def groups_for(argv: Sequence[str]) -> Collection[str]:
-    """The group with the command, or none: then the parser knows only the names, which is enough for help."""
-    word = argv[0] if argv else ""
-    return [name for name, commands in GROUPS.items() if word in commands]
+    """The group with the command. None for help, for which their names are enough; all for a word that is no
+    command, which may be one of another command."""
+    word = argv[0] if argv else "--help"
+    found = [name for name, commands in GROUPS.items() if word in commands]
+    return found if found or word.startswith("-") else GROUPS.keys()
 
 
 def make_parser(groups: Collection[str] = GROUPS.keys()) -> argparse.ArgumentParser:

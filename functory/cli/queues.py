@@ -1,6 +1,7 @@
 """`functory replay | cancel | delete | failures | timeline | type ... | rate ...`: many jobs, and what limits them."""
 
 import argparse
+import math
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -8,7 +9,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from functory.cli.answers import counted, inert, moment
 from functory.cli.arguments import given, moment_ms, some_of
 from functory.cli.commands import Commands
-from functory.cli.jobs import CODES
+from functory.cli.confirmation import add_yes, confirm, require_terminal
+from functory.cli.jobs import CODES, HELD
 from functory.cli.remote import add_remote, show, show_table
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 _Bulk = TypeVar("_Bulk", "Changed", "Replayed")
 _UNFINISHED: Final = ("waiting", "deferred", "paused", "lapsed", "running")
 _PAGE: Final = 1000
+_MOST_COUNTED: Final = 20_000
+"""For a question."""
 
 
 def add_commands(commands: Commands) -> None:
@@ -62,12 +66,13 @@ def _add_cancel(commands: Commands) -> None:
     cancel.add_argument(
         "--state",
         action="extend",
-        type=some_of(_UNFINISHED),
+        type=some_of(_UNFINISHED, HELD),
         metavar="STATE,...",
-        help=f"{', '.join(_UNFINISHED)} (default: all of these)",
+        help=f"{', '.join(_UNFINISHED)} (default: all of these); paused or held: by relatives or a consumer",
     )
     cancel.add_argument("--schedules", action="store_true", help="also jobs that repeat, which ends them")
     _add_bounds(cancel)
+    add_yes(cancel)
     add_remote(cancel, run_cancel)
 
 
@@ -79,6 +84,7 @@ def _add_delete(commands: Commands) -> None:
     delete.add_argument("--since", type=moment_ms, metavar="TIME", help="ended since: 2h (ago), 2026-11-14T23:59:59Z")
     delete.add_argument("--until", type=moment_ms, metavar="TIME", help="ended before")
     _add_bounds(delete)
+    add_yes(delete)
     add_remote(delete, run_delete)
 
 
@@ -130,6 +136,9 @@ def _add_type(parser: argparse.ArgumentParser) -> None:
 def _add_rate(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     add_remote(actions.add_parser("list", help="all rate domains"), run_rates)
+    get = actions.add_parser("get", help="the limit that holds for a domain, on its name or a pattern, and its tokens")
+    get.add_argument("domain")
+    add_remote(get, run_get_rate)
     limit = actions.add_parser("set", help="limit a domain, or each domain that a pattern matches")
     limit.add_argument("domain", help="its name, or a GLOB pattern such as 'mail:*'; '*' is the default of all others")
     limit.add_argument("rate_per_s", type=float, metavar="PER_SECOND", help="0.000001 to 1,000,000")
@@ -179,8 +188,14 @@ async def run_cancel(client: "Client", arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
         schedules=arguments.schedules,
     )
-    changed = await _until_none_match(arguments, lambda: client.cancel_jobs(arguments.type, **request), "changed")
-    await _find_all(client, arguments, changed, arguments.state or _UNFINISHED)
+    states = arguments.state or _UNFINISHED
+
+    async def call(**more: bool) -> "Changed":
+        return await client.cancel_jobs(arguments.type, **request | more)
+
+    await _ask(client, arguments, call, "Cancel", states)
+    changed = await _until_none_match(arguments, call, "changed")
+    await _find_all(client, arguments, changed, states)
     return _show_bulk(arguments, changed, changed.changed, "cancelled")
 
 
@@ -194,9 +209,37 @@ async def run_delete(client: "Client", arguments: argparse.Namespace) -> int:
         limit=arguments.limit,
         dry_run=arguments.dry_run,
     )
-    changed = await _until_none_match(arguments, lambda: client.delete_jobs(arguments.type, **request), "changed")
+
+    async def call(**more: bool) -> "Changed":
+        return await client.delete_jobs(arguments.type, **request | more)
+
+    await _ask(client, arguments, call, "Delete", ["archived"], arguments.code)
+    changed = await _until_none_match(arguments, call, "changed")
     await _find_all(client, arguments, changed, ["archived"], arguments.code)
     return _show_bulk(arguments, changed, changed.changed, "deleted")
+
+
+async def _ask(
+    client: "Client",
+    arguments: argparse.Namespace,
+    call: Callable[..., Awaitable["Changed"]],
+    verb: str,
+    states: Sequence[str],
+    codes: Sequence[str] | None = None,
+) -> None:
+    """Before jobs are changed: how many a dry run finds, and whether that is meant. Raises InvalidInput if not."""
+    if arguments.dry_run or arguments.yes:
+        return
+    require_terminal()
+    found = await call(dry_run=True)
+    await _find_all(client, arguments, found, states, codes, most=_MOST_COUNTED)
+    if found.matched:
+        kind = "ended" if states == ["archived"] else "unfinished"
+        more = "more than " if arguments.all and found.more else ""
+        rest = "" if arguments.all or not found.more else ", and leave more that match"
+        await confirm(
+            arguments, f"{verb} {more}{counted(found.matched, f'{kind} job')} of type {arguments.type}{rest}?"
+        )
 
 
 async def _until_none_match(arguments: argparse.Namespace, call: Callable[[], Awaitable[_Bulk]], count: str) -> _Bulk:
@@ -232,9 +275,10 @@ async def _find_all(
     answer: "Changed | Replayed",
     states: Sequence[str],
     codes: Sequence[str] | None = None,
+    most: float = math.inf,
 ) -> None:
-    """After a dry run with --all: the rest of what matches. The same dry run again would find the same jobs, so all are
-    listed page by page, which needs the scope `read`."""
+    """After a dry run with --all: the rest of what matches, up to `most` or so. The same dry run again would find the
+    same jobs, so all are listed page by page, which needs the scope `read`."""
     from functory.cli.progress import Progress  # noqa: PLC0415 (not for the parser)
 
     if not (arguments.all and answer.dry_run and answer.more):
@@ -253,13 +297,14 @@ async def _find_all(
     with Progress("found", None) as progress:
         for state in dict.fromkeys(states):
             cursor, is_done = None, False
-            while not is_done:
+            while not is_done and len(found) < most:
                 page = await client.results(state=state, cursor=cursor, limit=_PAGE, **filters)
                 schedules |= {job.id for job in page.jobs if job.repeat and not has_all}
                 found |= dict.fromkeys(job.id for job in page.jobs if job.id not in schedules)
                 progress.at(len(found))
                 cursor, is_done = page.cursor, page.cursor is None
-    answer.ids, answer.matched, answer.more, answer.schedules = list(found), len(found), False, len(schedules)
+    answer.ids, answer.matched, answer.more = list(found), len(found), len(found) >= most
+    answer.schedules = len(schedules)
 
 
 def _show_bulk(arguments: argparse.Namespace, answer: "Changed | Replayed", count: int, done: str) -> int:
@@ -331,10 +376,27 @@ async def run_index(client: "Client", arguments: argparse.Namespace) -> int:
 async def run_rates(client: "Client", arguments: argparse.Namespace) -> int:
     answer = await client.list_rates()
     rows = [
-        (row.domain, row.rate_per_s, row.burst, "each domain" if row.is_pattern else round(row.tokens, 1))
+        (inert(row.domain.encode()), f"{row.rate_per_s:g}", row.burst, *_tokens(row.tokens, row.next_ms))
+        if not row.is_pattern
+        else (inert(row.domain.encode()), f"{row.rate_per_s:g}", row.burst, "each domain", "-")
         for row in answer.domains
     ]
-    return show_table(arguments, answer, ["domain", "per second", "burst", "left now"], rows, "No rate domains.")
+    headers = ["domain", "per second", "burst", "left now", "next token"]
+    example = "Limit one: functory rate set DOMAIN PER_SECOND; jobs name it with --domain"
+    return show_table(arguments, answer, headers, rows, f"No rate domains. {example}")
+
+
+async def run_get_rate(client: "Client", arguments: argparse.Namespace) -> int:
+    found = await client.get_rate(arguments.domain)
+    whose = "" if found.limit == found.domain else f", by {found.limit}"
+    left, at = _tokens(found.tokens, found.next_ms)
+    text = f"{found.domain}: {found.rate_per_s:g} per second, burst {found.burst}{whose}; {left} left now"
+    return show(arguments, found, inert((text if at == "-" else f"{text}, the next at {at}").encode()))
+
+
+def _tokens(tokens: float, next_ms: int) -> tuple[str, str]:
+    """How many jobs of the domain may start now, and if none may, when the next may."""
+    return f"{int(tokens):,}", "-" if tokens >= 1 else moment(next_ms)
 
 
 async def run_set_rate(client: "Client", arguments: argparse.Namespace) -> int:

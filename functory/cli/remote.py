@@ -33,7 +33,7 @@ def add_remote(
     default = os.environ.get("FUNCTORY_URL", DEFAULT_URL)
     group.add_argument("--url", default=default, help=f"default: FUNCTORY_URL, or {DEFAULT_URL}")
     if key:
-        group.add_argument("--key", default=os.environ.get("FUNCTORY_KEY"), help="default: FUNCTORY_KEY")
+        group.add_argument("--key", default=os.environ.get("FUNCTORY_KEY"), help="your API key (default: FUNCTORY_KEY)")
         group.add_argument("--key-file", type=Path, metavar="FILE", help="read the key from this file")
     if tenant:
         group.add_argument("--tenant", default=os.environ.get("FUNCTORY_TENANT"), help="default: FUNCTORY_TENANT")
@@ -105,14 +105,3 @@ def show_table(
         print(empty, file=sys.stderr)
         return 0
     return show(arguments, answer, render_table(headers, rows))
-
-
-def confirm(arguments: argparse.Namespace, what: str, word: str) -> None:
-    """Ask before something that cannot be undone. Raises InvalidInput when the answer is another."""
-    if arguments.yes:
-        return
-    if not sys.stdin.isatty():
-        raise InvalidInput(f"{what} Use --yes to confirm.")
-    print(f"{what}\nType {word} to confirm: ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip() != word:
-        raise InvalidInput("Not confirmed; nothing was changed.")

@@ -68,6 +68,7 @@ def _marks(row: "TypeRow") -> str:
     return (
         (" (paused)" if row.paused else "")
         + ("" if row.has_handler else " (no handler)")
+        + (" (handler cannot be read)" if row.unreadable else "")
         + ("" if row.unasked_s is None else f" (no worker for {row.unasked_s:.0f} s)")
     )
 

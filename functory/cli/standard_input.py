@@ -41,13 +41,18 @@ async def read_lines() -> AsyncIterator[list[bytes]]:
 
 async def read_unseen(prompt: str) -> bytes:
     """A line that somebody types at the terminal, which does not show it."""
-    line = b""
     with _without_echo(sys.stdin.fileno()):
-        print(prompt, end="", file=sys.stderr, flush=True)
-        async for chunk in _chunks():
-            line += chunk
-            if line.endswith(b"\n"):
-                break
+        return await read_line(prompt)
+
+
+async def read_line(prompt: str) -> bytes:
+    """A line that somebody types at the terminal."""
+    line = b""
+    print(prompt, end="", file=sys.stderr, flush=True)
+    async for chunk in _chunks():
+        line += chunk
+        if line.endswith(b"\n"):
+            break
     return line
 
 

@@ -16,6 +16,7 @@ _COLOURS: Final = {
     "running": _BLUE,
     "lapsed": _YELLOW,
     "suspended": _YELLOW,
+    "held": _YELLOW,
     "paused": _YELLOW,
 }
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 from functory.cli.answers import counted, moment
 from functory.cli.arguments import given, limit_pair
 from functory.cli.commands import Commands
-from functory.cli.remote import add_remote, confirm, show, show_table
+from functory.cli.confirmation import add_yes, confirm_name
+from functory.cli.remote import add_remote, show, show_table
 from functory.errors import ClientError, Conflict, InvalidInput
 from functory.wire.scopes import LIMITS, OPERATOR_SCOPES, TENANT_SCOPES
 
@@ -55,7 +56,7 @@ def _add_tenant(actions: Commands) -> None:
         add_remote(action, run, tenant=False)
     delete = actions.add_parser("delete", aliases=["rm"], help="delete a tenant with all its data")
     delete.add_argument("name")
-    delete.add_argument("--yes", action="store_true", help="do not ask")
+    add_yes(delete)
     add_remote(delete, run_delete, tenant=False)
 
 
@@ -157,7 +158,7 @@ async def run_resume_type(client: "Client", arguments: argparse.Namespace) -> in
 
 async def run_delete(client: "Client", arguments: argparse.Namespace) -> int:
     what = f"This permanently deletes tenant {arguments.name} with all its jobs, results, handlers and keys."
-    confirm(arguments, what, arguments.name)
+    await confirm_name(arguments, what, arguments.name)
     removed = await client.delete_tenant(arguments.name)
     return show(arguments, {"removed": removed}, f"Tenant {arguments.name} deleted, with {counted(removed, 'record')}.")
 

@@ -179,6 +179,10 @@ class JobCalls(Transport):
     async def list_rates(self) -> admin.RateList:
         return await self._call("GET", self._path("rate"), admin.RateList)
 
+    async def get_rate(self, domain: str) -> admin.DomainRate:
+        """The limit that holds for a domain, which may be one of a pattern, and its tokens."""
+        return await self._call("GET", self._path("rate", domain), admin.DomainRate)
+
     async def set_rate(self, domain: str, rate_per_s: float, *, burst: int = 1) -> None:
         body = {"rate_per_s": rate_per_s, "burst": burst}
         await self._fetch("PUT", self._path("rate", domain), {}, body, None)

@@ -276,6 +276,9 @@ class Daemon:
     def hold(self, jobtype: str) -> str:
         return self.executor.hold(jobtype)
 
+    def unreadable(self, jobtype: str) -> str:
+        return self.executor.unreadable(jobtype)
+
     def languages(self) -> frozenset[str]:
         return self._parts.languages.able
 

@@ -83,6 +83,7 @@ class Executor:
         self._batches = Batches(shared.store, runner, outbox, tenants, shared.clock)
         self._keyed = KeyedStarts(shared.clock, policy.costs)
         self._outlook = Outlook(shared.store, shared.clock, 2 * settings.poll_s, self.meet_tenants)
+        self.unreadable = self._outlook.why_unreadable
         self._offers = Offers(self._outlook, policy, tenants, shared.clock)
         self._claims = ClaimsUnderWay(shared, self._lease_ms, self._batches.give_back)
         self.leases = HeldLeases(shared.clock, self._lease_ms)
@@ -353,7 +354,7 @@ class Executor:
         except StoreUnavailable as error:
             log.warning("execute.store_unavailable", extra={"reason": str(error)})
         except (HandlerError, SchedulerError) as error:
-            self._outlook.unable[jobtype] = version
+            self._outlook.cannot_read(jobtype, version, str(error))
             log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
 
     async def _claim(self, pick: Pick, cap: int | None, who: int, now_ms: int) -> ClaimedJobs:

@@ -17,7 +17,8 @@ def encode_handler(handler: Handler) -> bytes:
 
 
 def decode_handler(data: bytes) -> Handler:
-    """Raises InvalidHandlerError if a limit was tightened since it was stored, or it was not stored by us."""
+    """Raises InvalidHandlerError if a limit was tightened since it was stored, or it was not stored by us: by a newer
+    version of this program, such as a daemon that was upgraded first."""
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -27,4 +28,8 @@ def decode_handler(data: bytes) -> Handler:
     language = LANGUAGES.get(str(document.get("lang")))
     if language is not None and language.returns_values:
         document.setdefault("returns", STATUS)
-    return parse_handler(document)
+    try:
+        return parse_handler(document)
+    except InvalidHandlerError as error:
+        reason = f"the stored handler cannot be read: {error}; a newer version of Functory may have stored it"
+        raise InvalidHandlerError("data", reason) from error

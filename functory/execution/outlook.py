@@ -15,6 +15,7 @@ from vocabulary.columns import fields
 from vocabulary.names import tenant_of
 
 _MOST_UNABLE: Final = 20_000
+_REASON_CHARS: Final = 500
 _KEY: Final = fields(Job, "key")
 
 
@@ -30,6 +31,8 @@ class Outlook:
         self._life_s = life_s
         self.unable: dict[str, int] = {}
         """Types whose handler does not run here, for its language, or cannot be read, with the handler's version."""
+        self._unreadable: dict[str, str] = {}
+        """Those of them whose handler cannot be read, and why."""
         self.versions: dict[str, int] = {}
         """The handler versions in force, of the types that could run, or can when they have rested."""
         self.waiting: dict[str, int] = {}
@@ -83,6 +86,7 @@ class Outlook:
         versions = {each.jobtype: each.handler_version for each in waiting}
         kept = [item for item in self.unable.items() if versions.get(*item) == item[1]]
         self.unable = dict(kept[-_MOST_UNABLE:])
+        self._unreadable = {name: reason for name, reason in self._unreadable.items() if name in self.unable}
         able = [each for each in waiting if each.handler_version and each.jobtype not in self.unable]
         runnable = [each for each in able if each.jobtype not in self._resting]
         self._in_vain = {jobtype: since_s for jobtype, since_s in self._in_vain.items() if jobtype in versions}
@@ -91,11 +95,21 @@ class Outlook:
         self.untried = {each.jobtype: self.untried.get(each.jobtype, now_s) for each in runnable}
         return runnable
 
+    def cannot_read(self, jobtype: str, version: int, reason: str) -> None:
+        """The handler of that version cannot be read here."""
+        self.unable[jobtype], self._unreadable[jobtype] = version, reason[:_REASON_CHARS]
+
+    def why_unreadable(self, jobtype: str) -> str:
+        """Why the handler in force cannot be read, if jobs of the type wait for that; "" if it can, as far as is
+        known."""
+        return self._unreadable.get(jobtype, "")
+
     def forget(self, tenant: str) -> None:
         """A handler or a rate of the tenant ("": of any) was set, a pause ended, or its packages have come: more may
         wait than the last look saw, and what did not run here may."""
         self._changed.add(tenant)
         self.unable = {name: version for name, version in self.unable.items() if tenant and tenant_of(name) != tenant}
+        self._unreadable = {name: reason for name, reason in self._unreadable.items() if name in self.unable}
         self._resting = {name: rest for name, rest in self._resting.items() if tenant and tenant_of(name) != tenant}
 
     def added(self, jobtypes: Iterable[str]) -> None:

@@ -13,7 +13,7 @@ from functory.wire.nesting import MOST_LEVELS, is_too_deep
 from scheduler.cron import is_cron
 from scheduler.errors import SchedulerError
 from scheduler.repeat import apply_modifiers, check_repeat, first_run_ms, parse_modifiers, parse_repeat
-from vocabulary.time_text import MAX_TIME_MS, is_plain_time, parse_rfc3339, parse_utc
+from vocabulary.time_text import MAX_TIME_MS, parse_time
 
 _LONGEST_RETRY_AFTER_MS: Final = 31_557_600_000
 
@@ -83,13 +83,11 @@ def parse_time_ms(said: str | float, field: str = "dt") -> int:
 
 
 def _read_time(text: str, field: str) -> int:
-    if text.isascii() and text.isdigit():
-        return int(text)
     try:
-        return parse_utc(text) if is_plain_time(text) else parse_rfc3339(text)
+        return parse_time(text)
     except ValueError:
         raise InvalidInput(
-            f"{field} {text!r} is neither milliseconds nor a time such as 2026-11-14T23:59:59Z or 2026-11-14 (UTC)",
+            f"{field} {text!r:.60} is neither milliseconds nor a time such as 2026-11-14T23:59:59Z or 2026-11-14 (UTC)",
             detail={"field": field},
         ) from None
 

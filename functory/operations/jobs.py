@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
-from functory.errors import Missing, NotReadyYet
+from functory.errors import InvalidInput, Missing, NotReadyYet
 from functory.operations.finding import check_findable
 from functory.operations.service import Service
 from functory.operations.type_patterns import jobtypes_named
@@ -211,6 +211,9 @@ async def list_states(
         return await list_jobs(service, tenant, where, cursor=cursor, limit=limit, named=named, max_bytes=max_bytes)
     name, _, place = (cursor or "").partition(":")
     known = [state.value for state in states]
+    if cursor and name not in known:
+        told = f"cursor {cursor!r:.80} is not one of a listing of {' and '.join(known)} jobs"
+        raise InvalidInput(told, detail={"field": "cursor"})
     records: list[JobRecord] = []
     for state in states[known.index(name) if name in known else 0 :]:
         if len(records) == limit:

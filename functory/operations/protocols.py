@@ -201,6 +201,9 @@ class Control(Protocol):
     def egress_by_tenant(self) -> dict[str, dict[str, float]]:
         """What each tenant's handlers have used of the proxy of this daemon: counts by name."""
 
+    def unreadable(self, jobtype: str) -> str:
+        """Why jobs of a type wait if this daemon cannot read its handler; "" if it can, as far as it knows."""
+
     def hold(self, jobtype: str) -> str:
         """Why this daemon starts nothing of the type now: a word of `scheduler.Hold`."""
 

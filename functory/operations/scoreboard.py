@@ -36,6 +36,8 @@ class Row(NamedTuple):
     has_handler: bool
     unasked_s: float | None
     """For how long no worker has asked for its jobs; None if they do not wait for one."""
+    unreadable: str
+    """Why its jobs wait if this daemon cannot read its handler."""
 
 
 class Board(NamedTuple):
@@ -67,7 +69,8 @@ async def scoreboard(service: Service, tenant: str, window_s: int) -> Board:
     rows = []
     for jobtype in sorted(counters):
         window = windows.get(jobtype, _NOTHING)
-        rows.append(Row(counters[jobtype], window, jobtype in handlers, unasked_s.get(jobtype)))
+        unreadable = service.control.unreadable(jobtype)
+        rows.append(Row(counters[jobtype], window, jobtype in handlers, unasked_s.get(jobtype), unreadable))
         await slices.spend(_ROW)
     return Board(now_ms, (now_ms - since_ms) / 1000, await store.get_usage(tenant), rows)
 

@@ -23,6 +23,15 @@ async def list_rates(service: Service, tenant: str) -> list[RateState]:
     return await service.store.list_rate_domains(tenant, now_ms=service.now_ms())
 
 
+async def get_rate(service: Service, tenant: str, domain: str) -> RateState:
+    """The limit that holds for a domain, on its name or on a pattern, and the tokens that the domain has. Raises
+    NotFound if there is none."""
+    found = await service.store.find_rate(tenant, domain, now_ms=service.now_ms())
+    if found is None:
+        raise NotFound(f"rate domain {domain!r:.80} has no limit: neither its name nor a pattern that it matches")
+    return found
+
+
 async def set_rate(service: Service, actor: str, tenant: str, domain: str, *, rate_per_s: float, burst: int) -> None:
     limit = RateDomain(tenant, domain, rate_per_s, burst)
     is_changed = await service.store.set_rate_domain(limit, now_ms=service.now_ms())
@@ -34,7 +43,7 @@ async def set_rate(service: Service, actor: str, tenant: str, domain: str, *, ra
 async def delete_rate(service: Service, actor: str, tenant: str, domain: str) -> None:
     """Raises NotFound."""
     if not await service.store.delete_rate_domain(tenant, domain, now_ms=service.now_ms()):
-        raise NotFound("there is no limit on that rate domain")
+        raise NotFound(f"there is no limit on rate domain {domain!r:.80}")
     service.control.types_changed(tenant)
     await audit(service, actor, "rate.delete", tenant, domain=domain)
 

@@ -17,6 +17,7 @@ from functory.workers.asked_types import AskedTypes
 from functory.workers.unasked import JUST_NOW_MS
 from functory.workers.values import OWNER, Delivery
 from handlers.errors import HandlerError
+from handlers.model import Handler
 from runner.egress import needs_own_network
 from runner.launch import Level
 from runner.packages.source import State
@@ -212,11 +213,16 @@ async def _about_runners(service: Service, tenant: str, jobtype: str) -> AsyncIt
     if handler is None:
         yield "no_handler", "its type has no handler: register one", {}
         return
+    try:
+        document = decode_handler(handler.data)
+    except HandlerError as error:
+        yield _about_reading(service, handler.version, error)
+        return
     if handler.lang == WORKER:
         async for finding in _about_workers(service, tenant, jobtype):
             yield finding
         return
-    async for finding in _about_needs(service, tenant, handler.data):
+    async for finding in _about_needs(service, tenant, document):
         yield finding
     async for finding in _about_packages(service, tenant, handler):
         yield finding
@@ -224,12 +230,18 @@ async def _about_runners(service: Service, tenant: str, jobtype: str) -> AsyncIt
         yield finding
 
 
-async def _about_needs(service: Service, tenant: str, document: bytes) -> AsyncIterator[_Finding]:
+def _about_reading(service: Service, version: int, error: HandlerError) -> _Finding:
+    """A handler that is damaged, or of a newer version of this program: a daemon that can read it runs its jobs."""
+    sysid = service.control.sysid
+    text = (
+        f"daemon {sysid} cannot read version {version} of its handler ({error}): update the daemons, or register the"
+        " handler again"
+    )
+    return "handler_unreadable", text, {"version": version, "daemon": sysid}
+
+
+async def _about_needs(service: Service, tenant: str, handler: Handler) -> AsyncIterator[_Finding]:
     """What keeps a handler from the secrets that it names, and from the hosts that it calls."""
-    try:
-        handler = decode_handler(document)
-    except HandlerError:  # of a newer version of this program
-        return
     if handler.hosts and not await can_call_hosts(service):
         yield "hosts_unavailable", needs_own_network(Level[service.control.health().isolation]), {}
     names = handler.secrets

@@ -5,7 +5,7 @@ import math
 from typing import Final, NamedTuple
 
 from functory.errors import InvalidInput
-from functory.wire.base import MAX_DELAY_S, check_text
+from functory.wire.base import MAX_DELAY_S, MAX_REPEAT_CHARS, check_text
 from vocabulary.names import TYPE_RULE, is_type
 
 _TEXTS: Final = ("domain", "unique", "parent", "key", "repeat")
@@ -38,6 +38,9 @@ def check_options(options: AddOptions) -> None:
             raise InvalidInput(f"{name} is empty: leave it out if the job has none", detail={"field": name})
         if text is not None:
             check_text(text, name)
+    if options.repeat is not None and len(options.repeat) > MAX_REPEAT_CHARS:
+        told = f"repeat must have at most {MAX_REPEAT_CHARS} characters, and has {len(options.repeat):,}"
+        raise InvalidInput(told, detail={"field": "repeat"})
 
 
 def check_number(options: AddOptions, count: int) -> None:

@@ -122,6 +122,18 @@ class RateRow(Answer):
     is_pattern: Annotated[bool, Meta(description="each domain that it matches has its own tokens")] = False
 
 
+class DomainRate(Answer):
+    """What holds for one rate domain: `limit` is the name or the pattern that it was set on. Without a token the next
+    comes at `next_ms`."""
+
+    domain: str
+    limit: str
+    rate_per_s: float
+    burst: int
+    tokens: float
+    next_ms: int
+
+
 class RateList(Answer):
     domains: list[RateRow]
 

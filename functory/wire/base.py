@@ -30,6 +30,7 @@ Encoding = Literal["text", "base64"]
 TimeMs = Annotated[int, Meta(ge=0, le=MAX_TIME_MS, description="milliseconds UTC")]
 MAX_DELAY_S: Final = 3_155_760_000
 """A hundred years."""
+MAX_REPEAT_CHARS: Final = 200
 DelaySeconds = Annotated[float, Meta(ge=0, le=MAX_DELAY_S)]
 Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 Version = Annotated[int, Meta(ge=1, le=1 << 31)]

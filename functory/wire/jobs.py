@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 
 from functory.wire.base import (
+    MAX_REPEAT_CHARS,
     Answer,
     DelaySeconds,
     Encoding,
@@ -52,7 +53,7 @@ class JobSettings(Request):
     )
     retry_after: Annotated[str, Meta(max_length=200, description="the same as SQLite modifiers: +10 MINUTES")] = ""
     indexed: bool = False
-    repeat: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
+    repeat: Annotated[str, Meta(max_length=MAX_REPEAT_CHARS)] | UnsetType = UNSET
     unique: Name | None = None
     parent: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
 

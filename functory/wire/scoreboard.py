@@ -22,7 +22,8 @@ class Quantiles(Answer):
 class TypeRow(Answer):
     """Counts of now (waiting to blocked), events since the type exists (ok to cancelled), and the window's figures.
     `unasked_s`: jobs wait for a worker, and none has asked for so many seconds; null when one has lately, and for types
-    that the daemons run themselves."""
+    that the daemons run themselves. `unreadable`: why jobs of the type wait if the daemon that answers cannot read its
+    handler."""
 
     type: str
     paused: bool
@@ -43,6 +44,7 @@ class TypeRow(Answer):
     duration: Quantiles | None
     wait: Quantiles | None
     unasked_s: float | None = None
+    unreadable: str = ""
 
 
 class UsageRow(Answer):

@@ -33,6 +33,7 @@ PLACES: Final = (
     Place("consumer", "/ui/t/acme/consumers/verify"),
     Place("no-consumers", "/ui/t/hooli/consumers", "hooli"),
     Place("workers", "/ui/t/acme/workers"),
+    Place("rates", "/ui/t/acme/rates?domain=mail:ada"),
     Place("secrets", "/ui/t/acme/secrets"),
     Place("alerts", "/ui/t/acme/alerts"),
     Place("alert", "/ui/t/acme/alerts/thumbnails-fail"),

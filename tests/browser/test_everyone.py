@@ -140,7 +140,7 @@ async def test_without_scripts_everything_essential_works(
         await expect(page.get_by_label("Result of the try")).to_have_text('"hellohello"')
         await page.get_by_role("button", name="Save and activate").click()
         await page.get_by_role("button", name="Pause").click()
-        await expect(page.locator(".head .tag.warn")).to_have_text("paused")
+        await expect(page.locator(".head .tag.warn")).to_have_text("type is paused")
         await page.get_by_role("button", name="colours").click()
         await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
         await page.get_by_role("button", name="Sign out").click()

@@ -112,8 +112,11 @@ async def test_a_handler_that_cannot_be_read_is_told_of_once(tmp_path: Path, cap
             await until(partial(have_looked, outlook.looks + 1))
             told.append([record.msg for record in caplog.records].count("execute.handler_unreadable"))
         assert 0 < told[0] == told[1] == told[2], "slots that were filled at the same time may each have told of it"
+        assert "made_up" in daemon.unreadable("acme-x")
+        assert daemon.unreadable("acme-y") == ""
         await register(daemon, "acme-x", "print(payload)")
         await until(lambda: ended(daemon, 3))
+        assert daemon.unreadable("acme-x") == ""
 
 
 async def test_under_load_the_store_is_not_looked_at_before_every_batch(

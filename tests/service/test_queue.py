@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +12,7 @@ from functory.wire.payloads import decode
 from functory.workers.values import Answer, Verdict
 from store.base import JobState
 from tests.support.jobs import new_job
-from tests.support.queue_places import KINDS, Place, open_place
+from tests.support.queue_places import Place
 from tests.support.service import until
 from vocabulary.names import jobtype_of
 
@@ -23,12 +21,6 @@ from vocabulary.names import jobtype_of
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A drained worker is answered when its time is up."""
     monkeypatch.setattr("functory.queue.queue._WAIT_S", 2.0)
-
-
-@pytest.fixture(params=KINDS)
-async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    async with open_place(request.param, tmp_path) as opened:
-        yield opened
 
 
 async def test_what_a_second_unique_job_does_not_say_stays(place: Place) -> None:

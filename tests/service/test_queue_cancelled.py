@@ -1,8 +1,7 @@
 """functory.queue: a close or a worker that is cancelled leaves nothing behind that goes on."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,14 +9,8 @@ import pytest
 from functory.queue import Queue, Worker
 from functory.workers.values import Report, Verdict
 from store.base import JobState
-from tests.support.queue_places import KINDS, Place, open_place
+from tests.support.queue_places import Place
 from tests.support.service import until
-
-
-@pytest.fixture(params=KINDS)
-async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    async with open_place(request.param, tmp_path) as opened:
-        yield opened
 
 
 async def cancel(task: "asyncio.Task[Any]") -> None:

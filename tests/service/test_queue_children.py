@@ -1,7 +1,7 @@
 """What a worker is told of the children of its jobs: the same over both links, of a whole take in bounded memory."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -18,13 +18,7 @@ from functory.workers.values import Taken
 from store.base import Job as StoredJob
 from store.base import Store
 from store.errors import StoreUnavailable
-from tests.support.queue_places import KINDS, Place, open_place
-
-
-@pytest.fixture(params=KINDS)
-async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    async with open_place(request.param, tmp_path) as opened:
-        yield opened
+from tests.support.queue_places import Place, open_place
 
 
 async def work_on_parts(queue: Queue, count: int, result: str) -> None:

@@ -13,16 +13,10 @@ from functory.queue import Job, Queue
 from functory.wire.add_options import AddOptions
 from functory.workers.values import Verdict
 from store.base import JobState
-from tests.support.queue_places import KINDS, Place, open_place
+from tests.support.queue_places import Place, open_place
 from tests.support.service import until
 
 MORE_THAN_THE_STORE_TAKES = (16 << 20) + 1
-
-
-@pytest.fixture(params=KINDS)
-async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    async with open_place(request.param, tmp_path) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -1,17 +1,6 @@
 """What a worker in Python is told of the job whose result it gets: the same over both links."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
-
-from tests.support.queue_places import KINDS, Place, open_place
-
-
-@pytest.fixture(params=KINDS)
-async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    async with open_place(request.param, tmp_path) as opened:
-        yield opened
+from tests.support.queue_places import Place
 
 
 async def test_a_job_says_which_it_follows(place: Place) -> None:

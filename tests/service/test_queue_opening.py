@@ -1,7 +1,6 @@
 """functory.queue: what it is opened with, and what it registers."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,8 @@ from handlers.validation import parse_handler
 from journal import Journal, JournalLocked
 from store.base import NewHandler
 from store.errors import UnsupportedStore
-from tests.support.queue_places import KINDS, Place, open_place
+from tests.support.queue_places import Place
 from tests.support.service import until
-
-
-@pytest.fixture(params=KINDS)
-async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    async with open_place(request.param, tmp_path) as opened:
-        yield opened
 
 
 async def test_registering_keeps_what_it_does_not_name(place: Place) -> None:

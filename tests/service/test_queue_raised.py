@@ -4,7 +4,6 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from functory.client import Client
 from functory.errors import ServerUnreachable
 from functory.queue import Fail, Retry, Worker
 from tests.support.command_line import clean_environ
-from tests.support.queue_places import KINDS, Place, open_place
+from tests.support.queue_places import Place
 from tests.support.served_daemon import served_daemon
 
 TASKS = """
@@ -27,12 +26,6 @@ worker = Worker()
 def resize(payload):
     raise ValueError(f"no picture {chr(27)}[31m in the payload" + "x" * 100_000)
 """
-
-
-@pytest.fixture(params=KINDS)
-async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    async with open_place(request.param, tmp_path) as opened:
-        yield opened
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:

@@ -1,26 +1,21 @@
 """functory.queue: what both kinds of queue refuse, with the same error, and what they show of a worker."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from functory.errors import FunctoryError
 from functory.queue import Conflict, Fail, InvalidInput, Job, NotFound, OverLimit, Retry, Worker
 from functory.workers.presence import Seen
-from tests.support.queue_places import KINDS, Place, open_place
+from tests.support.queue_places import Place
 from tests.support.service import until
 
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
 NAN = float("nan")
-
-
-@pytest.fixture(params=KINDS)
-async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    async with open_place(request.param, tmp_path) as opened:
-        yield opened
 
 
 async def test_what_no_queue_takes_is_refused_in_the_same_words(place: Place) -> None:
@@ -60,6 +55,7 @@ async def test_a_mistake_is_the_same_error_on_both_kinds(place: Place) -> None:
             (queue.add("resize", b"x" * (1 << 20) + b"x"), OverLimit, "1048577"),
             (queue.add("resize", "x", priority=7), InvalidInput, "priority"),
             (queue.add("resize", "x", repeat="0 25 * * *"), InvalidInput, "repeat"),
+            (queue.add("resize", "x", repeat="0 4 * * *" + " " * 200), InvalidInput, "repeat must have at most 200"),
             (queue.add("resize", "x", repeat=60), InvalidInput, "repeat must be text, not 60"),  # type: ignore[arg-type]
             (queue.add("resize", "x", key=b"k"), InvalidInput, "key must be text, not b'k'"),  # type: ignore[arg-type]
             (queue.add("resize", "x", "y", unique="two"), InvalidInput, "unique is the name of one job"),

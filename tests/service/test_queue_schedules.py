@@ -1,22 +1,14 @@
 """Schedules that a program adds when it starts: the same on both kinds of queue."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from functory.queue import Conflict
 from store.base import JobState
-from tests.support.queue_places import KINDS, Place, open_place
+from tests.support.queue_places import Place
 from vocabulary.zones import read_zones
-
-
-@pytest.fixture(params=KINDS)
-async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    async with open_place(request.param, tmp_path) as opened:
-        yield opened
 
 
 async def test_a_schedule_that_is_added_again_is_changed(place: Place) -> None:

@@ -14,16 +14,10 @@ import pytest
 from functory.queue import InvalidInput, LeaseLost, Queue, ThreadJob, Worker, open_queue
 from functory.queue.remote import RemoteLink
 from functory.workers.values import Report, Verdict
-from tests.support.queue_places import KINDS, Place, open_place
+from tests.support.queue_places import Place
 from tests.support.service import until
 
 MORE_THAN_THE_LOOP_HAS = min(32, (os.cpu_count() or 1) + 4) + 3
-
-
-@pytest.fixture(params=KINDS)
-async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    async with open_place(request.param, tmp_path) as opened:
-        yield opened
 
 
 @asynccontextmanager

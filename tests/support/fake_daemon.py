@@ -140,6 +140,7 @@ class PaperControl:
         self.runs = frozenset({"python", "sh"})
         self.unable: dict[str, str] = {}
         self.held_by = "turn"
+        self.unreadable_handlers: dict[str, str] = {}
         self.isolation = "L2"
         self.glimpses: dict[tuple[str, str], tuple[bytes, bytes]] = {}
         self.attempts: dict[tuple[str, str], int] = {}
@@ -172,6 +173,9 @@ class PaperControl:
 
     def hold(self, jobtype: str) -> str:
         return self.held_by
+
+    def unreadable(self, jobtype: str) -> str:
+        return self.unreadable_handlers.get(jobtype, "")
 
     def cancel_run(self, tenant: str, job_id: str) -> bool:
         return False

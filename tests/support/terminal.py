@@ -2,6 +2,9 @@
 
 import asyncio
 import os
+import pty
+import sys
+import termios
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TextIO
@@ -9,6 +12,7 @@ from typing import TextIO
 import pytest
 
 from functory.cli.main import main
+from tests.support.command_line import clean_environ
 from tests.support.web import Site
 
 
@@ -48,3 +52,50 @@ class Terminal:
         out, err = await asyncio.to_thread(self._capfd.readouterr)
         assert found == status, f"{words}: {out}{err}"
         return out + err
+
+
+class AtTerminal:
+    """A command whose standard input is a terminal."""
+
+    def __init__(self, process: asyncio.subprocess.Process, ours: int, theirs: int) -> None:
+        self.process = process
+        self._ours = ours
+        self._theirs = theirs
+
+    async def types(self, keys: bytes) -> None:
+        await asyncio.to_thread(os.write, self._ours, keys)
+
+    def shows_what_is_typed(self) -> bool:
+        return bool(termios.tcgetattr(self._theirs)[3] & termios.ECHO)
+
+    async def says(self, text: bytes) -> None:
+        assert self.process.stderr
+        await self.process.stderr.readuntil(text)
+
+    async def end(self) -> tuple[int, bytes]:
+        """Its exit status, and what else it said."""
+        assert self.process.stderr
+        async with asyncio.timeout(60):
+            rest = await self.process.stderr.read()
+            return await self.process.wait(), rest
+
+
+@asynccontextmanager
+async def at_terminal(*words: str, url: str = "http://127.0.0.1:1", key: str = "k") -> AsyncIterator[AtTerminal]:
+    ours, theirs = pty.openpty()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "functory", *words),
+        stdin=theirs,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        env=clean_environ() | {"FUNCTORY_URL": url, "FUNCTORY_KEY": key, "FUNCTORY_TENANT": "acme"},
+        start_new_session=True,
+    )
+    try:
+        yield AtTerminal(process, ours, theirs)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        os.close(ours)
+        os.close(theirs)

@@ -94,9 +94,9 @@ async def use_jobs(site: Site, terminal: Terminal) -> None:
     for words in (
         "results --since 2h", "job list --state deferred", "job schedules --limit 5", "scoreboard", "timeline",
         "failures", "replay --dry-run",
-        "cancel thumb --state deferred --limit 5", "delete thu* --code cancelled --dry-run",
+        "cancel thumb --state deferred --limit 5 --yes", "delete thu* --code cancelled --dry-run",
         "type pause thumb", "type resume thumb", "type index thumb", "rate set api 5 --burst 2", "rate list",
-        "rate rm api", "health", "health --live", "handler rm thumb",
+        "rate get api", "rate rm api", "health", "health --live", "handler rm thumb",
     ):  # fmt: skip
         await run(*words.split())
 
@@ -320,13 +320,13 @@ def test_a_lease_is_an_id_and_a_token() -> None:
 async def test_bulk_commands_go_on_until_no_more_match(site: Site, terminal: Terminal) -> None:
     await site.add(*(str(number) for number in range(7)))
     await site.intake.flush()
-    assert "2 jobs cancelled. More match" in await terminal.run("cancel", "thumb", "--limit", "2")
+    assert "2 jobs cancelled. More match" in await terminal.run("cancel", "thumb", "--limit", "2", "--yes")
     assert await terminal.run("cancel", "thumb", "--limit", "2", "--all", "--dry-run") == "5 jobs match.\n"
-    assert await terminal.run("cancel", "thu*", "--limit", "2", "--all") == "5 jobs cancelled.\n"
+    assert await terminal.run("cancel", "thu*", "--limit", "2", "--all", "--yes") == "5 jobs cancelled.\n"
     replayed = await terminal.run("replay", "--code", "cancelled", "--limit", "3", "--all")
     assert replayed == "7 jobs queued again.\n"
     await site.run(10, Code.FAILED)
-    assert await terminal.run("delete", "*", "--limit", "3", "--all") == "7 jobs deleted.\n"
+    assert await terminal.run("delete", "*", "--limit", "3", "--all", "--yes") == "7 jobs deleted.\n"
 
 
 async def test_a_dry_run_counts_all_if_it_is_asked_to_and_otherwise_says_at_least(

@@ -1,13 +1,14 @@
 """The command line against the service: commands about many jobs that take more than one request."""
 
 import json
+import signal
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from store.base import Code, JobState
-from tests.support.terminal import Terminal
+from tests.support.terminal import Terminal, at_terminal
 from tests.support.web import T0, Site
 
 
@@ -54,8 +55,8 @@ async def test_schedules_are_left_alone_and_the_answer_says_so(site: Site, termi
     assert await terminal.run("cancel", "thumb", "--dry-run") == "3 jobs match." + hint
     assert await terminal.run("cancel", "thumb", "--dry-run", "--all", "--limit", "2") == "3 jobs match." + hint
     assert await terminal.run("cancel", "thumb", "--dry-run", "--schedules") == "4 jobs match.\n"
-    assert await terminal.run("cancel", "thumb", "--all", "--limit", "2") == "3 jobs cancelled." + hint
-    assert await terminal.run("cancel", "thumb", "--schedules") == "1 job cancelled.\n"
+    assert await terminal.run("cancel", "thumb", "--all", "--limit", "2", "--yes") == "3 jobs cancelled." + hint
+    assert await terminal.run("cancel", "thumb", "--schedules", "--yes") == "1 job cancelled.\n"
     assert await terminal.run("replay", "--code", "cancelled", "--limit", "1", "--all") == "3 jobs queued again." + hint
     assert await terminal.run("replay", "--code", "cancelled", "--schedules") == "1 job queued again.\n"
 
@@ -87,3 +88,47 @@ async def test_jobs_of_several_states_and_codes_are_listed_together(site: Site, 
     assert "limit" in await terminal.run("job", "list", "--limit", "0", status=2)
     wrong = ("--state", "waiting", "--code", "ok")
     assert "--code is the outcome of archived jobs" in await terminal.run("job", "list", *wrong, status=2)
+
+
+async def test_who_deletes_or_cancels_many_is_asked_with_their_number(site: Site) -> None:
+    await site.add(*(str(number) for number in range(1203)))
+    await site.intake.flush()
+    place = {"url": site.url, "key": site.keys["acme"]}
+    async with at_terminal("cancel", "thu*", "--all", **place) as person:
+        await person.says(b"Cancel 1,203 unfinished jobs of type thu*? [y/N] ")
+        await person.types(b"\n")
+        assert await person.end() == (2, b"functory: Not confirmed; nothing was changed.\n")
+    async with at_terminal("cancel", "thumb", "--limit", "3", **place) as person:
+        await person.says(b"Cancel 3 unfinished jobs of type thumb, and leave more that match? [y/N] ")
+        await person.types(b"y\n")
+        assert (await person.end())[0] == 0
+    async with at_terminal("delete", "thumb", **place) as person:
+        await person.says(b"Delete 3 ended jobs of type thumb? [y/N] ")
+        person.process.send_signal(signal.SIGINT)
+        assert await person.end() == (130, b"")
+    async with at_terminal("delete", "thumb", "--code", "ok", **place) as person:
+        assert (await person.end())[0] == 0, "there is nothing to ask about"
+    counters = await site.store.get_counters("acme", now_ms=site.clock.now_ms())
+    assert [(row.waiting, row.cancelled) for row in counters] == [(1200, 3)]
+
+
+async def test_where_nobody_can_be_asked_it_has_to_be_said(site: Site, terminal: Terminal) -> None:
+    await site.add("1")
+    await site.intake.flush()
+    for command in ("cancel", "delete"):
+        told = await terminal.run(command, "thumb", status=2)
+        assert "no terminal, so nobody can be asked: use --yes. Nothing was changed." in told
+    assert await terminal.run("cancel", "thumb", "--yes") == "1 job cancelled.\n"
+
+
+async def test_a_job_is_held_and_a_type_is_paused(site: Site, terminal: Terminal) -> None:
+    await site.call("PUT", "/acme/consumer/verify", json={"source": "block"})
+    (job_id,) = await site.add("a", path="/acme/job/block/add")
+    await site.intake.flush()
+    for word in ("held", "paused"):
+        (row,) = [line for line in (await terminal.run("job", "list", "--state", word)).splitlines() if job_id in line]
+        assert " held " in row
+        assert await terminal.run("cancel", "block", "--state", word, "--dry-run") == "1 job matches.\n"
+    assert "held (waits_for_consumer): " in await terminal.run("job", "why", job_id)
+    assert "state        held\n" in await terminal.run("job", "get", job_id)
+    assert json.loads(await terminal.run("job", "get", job_id, "--json"))["state"] == "paused", "its name on the wire"

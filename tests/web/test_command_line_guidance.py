@@ -89,6 +89,69 @@ async def test_what_exists_is_removed_by_either_word(site: Site, terminal: Termi
     await terminal.run("job", "get", job_id, status=4)
 
 
+async def test_a_handler_is_shown_with_its_settings_and_piped_without(
+    site: Site, terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "return payload"
+    file, before = tmp_path / "thumb.py", tmp_path / "before.py"
+    await asyncio.to_thread(file.write_text, code)
+    await asyncio.to_thread(before.write_text, "a = 1\nb = 2\n")
+    settings = ("--timeout-s", "7.5", "--option", "max_attempts=3", "--then", "next", "--on-failure", "mend")
+    await terminal.run("handler", "put", "thumb", str(file), *settings, "--env", "A=\x1b[31m", "--before", str(before))
+    assert await terminal.run("handler", "get", "thumb") == code
+    shown = await terminal.run("handler", "get", "thumb", "--settings")
+    lines = dict(line.split(maxsplit=1) for line in shown.replace("on failure", "on_failure").splitlines())
+    expected = {
+        "type": "thumb", "version": "1", "language": "python", "timeout": "7.5 s", "memory": "128 MiB", "then": "next",
+        "on_failure": "mend", "options": "max_attempts=3", "env": "A=\\x1b[31m", "before": "2 lines",
+    }  # fmt: skip
+    assert lines == expected | {"registered": lines["registered"]}
+    assert " by key " in lines["registered"]
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    told = await terminal.run("handler", "get", "thumb")
+    assert told == f"{code}\n{shown}\n", "what was said on standard error comes last here"
+
+
+async def test_a_key_that_is_refused_leads_to_where_keys_come_from(terminal: Terminal) -> None:
+    told = await terminal.run("job", "list", "--key", "fk_x_" + "a" * 40, status=3)
+    assert "the key comes from FUNCTORY_KEY, --key or --key-file" in told
+    told = await terminal.run("job", "add", "thumb", "x", "--key", "customer-7", status=3)
+    assert "--key is your API key, which begins with fk_; the key of a job is --job-key" in told
+    told = await terminal.run("tenant", "list", status=3)
+    assert "--key-file functory-data/operator.key" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("jobs list", "there is no command 'jobs'. Did you mean `functory job`? `functory --help` lists all commands."),
+        ("logs x", "Did you mean `functory job logs`?"),
+        ("job lst", "Did you mean `functory job list`? `functory job --help` lists all commands."),
+        ("version", "Did you mean `functory --version` or"),
+        ("qqq", "there is no command 'qqq'. `functory --help` lists"),
+        ("job add thumb --prority 5", "unknown option: --prority; did you mean --priority?"),
+        ("job add thumb --prority=5", "did you mean --priority?"),
+        ("job add thumb -q", "unknown option: -q\n"),
+    ],
+)
+def test_what_is_mistyped_leads_to_what_may_be_meant(capsys: pytest.CaptureFixture[str], words: str, says: str) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(words.split())
+    assert left.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", ["help", "help job", "help job add"])
+def test_help_is_a_command_too(capsys: pytest.CaptureFixture[str], words: str) -> None:
+    shown = []
+    for argv in (words.split(), [*words.split()[1:], "--help"]):
+        with pytest.raises(SystemExit) as left:
+            main(argv)
+        assert left.value.code == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+
+
 @pytest.mark.parametrize("words", [[], ["job"]])
 def test_without_a_command_they_are_listed(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     with pytest.raises(SystemExit) as listed:

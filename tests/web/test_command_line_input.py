@@ -3,12 +3,8 @@
 import asyncio
 import json
 import os
-import pty
 import signal
 import sys
-import termios
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -17,7 +13,7 @@ from functory.cli.main import main
 from functory.vault.vault import Vault
 from functory.wire.base import from_wire
 from tests.support.command_line import clean_environ
-from tests.support.terminal import Terminal, given_input
+from tests.support.terminal import Terminal, at_terminal, given_input
 from tests.support.web import Site
 
 ODD = b"a\xffb"
@@ -204,53 +200,6 @@ async def test_jobs_that_are_not_kept_are_shown_as_ended(
     monkeypatch.setattr("functory.cli.job_adding._hint_at_handler", before_it_waits)
     shown = await terminal.run("job", "add", "thumb", "1", "2", "3", "--wait")
     assert (shown.count("archived"), shown.count("ended, not kept")) == (2, 1)
-
-
-class AtTerminal:
-    """A command whose standard input is a terminal."""
-
-    def __init__(self, process: asyncio.subprocess.Process, ours: int, theirs: int) -> None:
-        self.process = process
-        self._ours = ours
-        self._theirs = theirs
-
-    async def types(self, keys: bytes) -> None:
-        await asyncio.to_thread(os.write, self._ours, keys)
-
-    def shows_what_is_typed(self) -> bool:
-        return bool(termios.tcgetattr(self._theirs)[3] & termios.ECHO)
-
-    async def says(self, text: bytes) -> None:
-        assert self.process.stderr
-        await self.process.stderr.readuntil(text)
-
-    async def end(self) -> tuple[int, bytes]:
-        """Its exit status, and what else it said."""
-        assert self.process.stderr
-        async with asyncio.timeout(60):
-            rest = await self.process.stderr.read()
-            return await self.process.wait(), rest
-
-
-@asynccontextmanager
-async def at_terminal(*words: str, url: str = "http://127.0.0.1:1", key: str = "k") -> AsyncIterator[AtTerminal]:
-    ours, theirs = pty.openpty()
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "functory", *words),
-        stdin=theirs,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-        env=clean_environ() | {"FUNCTORY_URL": url, "FUNCTORY_KEY": key, "FUNCTORY_TENANT": "acme"},
-        start_new_session=True,
-    )
-    try:
-        yield AtTerminal(process, ours, theirs)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-        os.close(ours)
-        os.close(theirs)
 
 
 async def test_who_reads_from_a_terminal_can_be_interrupted() -> None:

@@ -1,5 +1,7 @@
 """The list of jobs: what a job is recognised by, and how to come to one that is known."""
 
+import pytest
+
 from tests.support.pages import visitor
 from tests.support.web import Site
 
@@ -29,3 +31,15 @@ async def test_who_has_an_id_comes_to_its_job(site: Site) -> None:
         assert (await acme.get("/ui/t/acme/find")).location == "/ui/t/acme/jobs"
     async with visitor(site, "other") as other:
         assert (await other.get(f"/ui/t/acme/find?id={job_id}")).status == 404
+
+
+@pytest.mark.parametrize("query", ["cursor=x", "state=unfinished&cursor=x", "state=unfinished&cursor=archived:x"])
+async def test_a_cursor_that_is_wrong_is_said_in_its_place(site: Site, query: str) -> None:
+    await site.add("1")
+    await site.intake.flush()
+    async with visitor(site, "acme") as acme:
+        refused = await acme.get(f"/ui/t/acme/jobs?{query}")
+        assert refused.status == 422
+        assert "is not one of a listing of" in refused.text
+        assert "No jobs in this state." not in refused.text
+        assert '<a href="/ui/t/acme/jobs' in refused.text, "the way back"

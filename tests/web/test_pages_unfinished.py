@@ -53,6 +53,17 @@ async def test_jobs_that_have_not_ended_are_listed_page_by_page_through_all_stat
     assert sorted(seen) == sorted([*retried, *waiting])
 
 
+async def test_a_handler_that_cannot_be_read_is_said_where_its_jobs_wait(site: Site) -> None:
+    await site.call("PUT", "/acme/handler/up?lang=python", data=b"x")
+    async with visitor(site, "acme") as acme:
+        assert "cannot be read" not in await shown(acme, "/ui/t/acme") + await shown(acme, "/ui/t/acme/type/up")
+        site.control.unreadable_handlers["acme-up"] = "data: <b>odd</b>"
+        page = await shown(acme, "/ui/t/acme")
+        assert 'title="data: &lt;b&gt;odd&lt;/b&gt;">handler cannot be read</span>' in page
+        page = await shown(acme, "/ui/t/acme/type/up")
+        assert "The handler cannot be read, so jobs of this type wait.</b> <bdi>Data: &lt;b&gt;odd" in page
+
+
 async def test_jobs_that_a_consumer_holds_are_on_the_board_and_on_the_page_of_their_type(site: Site) -> None:
     assert (await site.call("PUT", "/acme/consumer/verify", json={"source": "block"})).status == 200
     ids = await site.add("a", "b", "c", path="/acme/job/block/add")
@@ -64,6 +75,7 @@ async def test_jobs_that_a_consumer_holds_are_on_the_board_and_on_the_page_of_th
         assert ">3 held</a>" in board
         assert '&amp;state=paused">3</a></dd>' in await shown(acme, "/ui/t/acme/type/block")
         listed = await shown(acme, "/ui/t/acme/jobs?state=paused")
+        assert (listed.count(">held</span>"), listed.count(">paused</span>")) == (3, 0), "paused is what a type is"
         assert "Held by relatives or a consumer" in listed
         assert sorted(JOB_ROW.findall(listed)) == sorted(ids)
         assert "<b>Held by a consumer</b>" in await shown(acme, f"/ui/t/acme/job/{ids[0]}")

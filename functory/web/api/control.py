@@ -10,7 +10,7 @@ from functory.operations import type_controls
 from functory.web.http.answers import json_bytes
 from functory.web.http.endpoint import Call
 from functory.web.http.routes import Routes
-from functory.wire.admin import RateBody, RateList, RateRow
+from functory.wire.admin import DomainRate, RateBody, RateList, RateRow
 from functory.wire.base import Done
 
 routes = Routes()
@@ -43,6 +43,13 @@ async def _rates(call: Call) -> bytes:
         rows.append(RateRow(*it.domain[1:], it.tokens, it.next_ms, it.domain.is_pattern))
         await slices.spend(_ROW)
     return msgspec.json.encode(RateList(rows))
+
+
+@routes.add("GET", "/{tenant}/rate/{domain}", scope="read", summary="The limit that holds for a rate domain")
+async def get_rate(call: Call) -> DomainRate:
+    domain = call.param("domain")
+    found = await type_controls.get_rate(call.service, call.tenant, domain)
+    return DomainRate(domain, *found.domain[1:], found.tokens, found.next_ms)
 
 
 @routes.add("PUT", "/{tenant}/rate/{domain}", scope="manage", summary="Limit the rate of a domain, or of a pattern")

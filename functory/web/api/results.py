@@ -211,4 +211,5 @@ def _row(row: scoreboard.Row, window_s: float) -> TypeRow:
         duration=show_quantiles(window.duration),
         wait=show_quantiles(window.wait),
         unasked_s=row.unasked_s,
+        unreadable=row.unreadable,
     )

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from jinja2 import DictLoader, Environment, StrictUndefined
 
 from functory.web.pages import charts, inert_text, number_text
+from vocabulary.states import state_word
 
 _HERE: Final = Path(__file__).parent
 _PIECE_S: Final = 0.001
@@ -92,6 +93,7 @@ def _environment(digest: str) -> Environment:
         environment.filters[name] = getattr(number_text, name)
     environment.filters["line"] = inert_text.line
     environment.filters["sentence"] = inert_text.sentence
+    environment.filters["state_word"] = state_word
     environment.globals |= {
         "static": f"/ui/static/{digest}",
         "bars": charts.bars,

@@ -29,7 +29,7 @@ SHOWS: Final = {
     "failing": "Failed in the last hour",
     "busy": "With jobs waiting or running",
     "held": "With jobs that are held",
-    "paused": "Paused",
+    "paused": "Types that are paused",
     "no_handler": "Without a handler",
     "no_worker": "Without a worker",
 }
@@ -45,6 +45,7 @@ class Row(NamedTuple):
     has_handler: bool
     is_failing: bool
     unasked_s: float | None
+    unreadable: str
 
 
 @pages.get("/ui/t/{tenant}", scope="read", live="live/board.html")
@@ -155,6 +156,7 @@ async def _rows(call: PageCall, jobtypes: list[str], seen: Snapshot) -> list[Row
                 jobtype in seen.handled,
                 total.failed + total.error + total.abandoned > 0,
                 seen.unasked_s.get(jobtype),
+                call.service.control.unreadable(jobtype),
             )
         )
     return rows

@@ -46,6 +46,7 @@ async def show_jobtype(call: PageCall) -> Page:
         "counters": counters,
         "unasked_s": seen.unasked_s.get(jobtype),
         "handler": handler,
+        "unreadable": call.service.control.unreadable(jobtype),
         "minutes": hour.ended,
         "hour": hour.total,
         "peak": charts.peak(hour.ended, now_ms),

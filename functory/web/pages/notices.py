@@ -28,6 +28,8 @@ NOTES: Final = {
     "alert_unmuted": "Not muted any more.",
     "alert_tested": "This job tells of a test.",
     "alert_deleted": "Alert deleted.",
+    "rate_set": "Limit set. It holds at once.",
+    "rate_deleted": "Limit deleted.",
     "changed": "Saved.",
     "tenant_created": "Tenant created. Now create a key for it.",
     "key_revoked": "Key revoked. All sessions that used it have ended.",

@@ -81,7 +81,7 @@ def test_every_command_with_open_words_is_among_them() -> None:
     [
         ("job add echo --bogus x", "functory job add: error: unknown option: --bogus\n"),
         ("job add echo x --bogus=1", "unknown option: --bogus=1\n"),
-        ("work take --limt 1 g1", "unknown option: --limt\n"),
+        ("work take --limt 1 g1", "unknown option: --limt; did you mean --limit?\n"),
         ("job get one two", "functory job get: error: unrecognized arguments: two\n"),
         ("job get one -- --two", "unrecognized arguments: --two\n"),
         ("job add echo --priority 3 x", "argument --priority: invalid choice"),
