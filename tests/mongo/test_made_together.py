@@ -94,4 +94,7 @@ async def test_each_run_ends_once_with_all_that_it_made_or_nothing(mongo_url: st
             if waits:
                 assert child is JobState.WAITING, "its parent waits for it"
             await check_counters(store, TENANT, T0)
+            head = (await store.get_index_state(TENANT, NUMBERED)).head
+            numbered = [await store.get_job_at(TENANT, NUMBERED, seq, now_ms=T0) for seq in range(1, head + 1)]
+            assert None not in numbered, f"step {stop_at}: a number is nobody's"
         assert stop_at > 8, "it was stopped before many steps"

@@ -158,8 +158,8 @@ async def test_a_terminal_finds_and_replays_a_failure(site: Site, terminal: Term
     assert await terminal.run("replay", "--failure", CLOCK, "--dry-run") == "4 jobs match.\n"
     assert await terminal.run("replay", "--failure", CLOCK, "--dry-run", "--all", "--limit", "1") == "4 jobs match.\n"
     assert await terminal.run("replay", "--failure", CLOCK, "--type", "mail") == "1 job queued again.\n"
-    assert await terminal.run("cancel", "--failure", CLOCK) == "1 job cancelled.\n"
-    assert await terminal.run("delete", "--failure", DISK) == "1 job deleted.\n"
+    assert await terminal.run("cancel", "--failure", CLOCK, "--yes") == "1 job cancelled.\n"
+    assert await terminal.run("delete", "--failure", DISK, "--yes") == "1 job deleted.\n"
     assert "name a type, a failure or a key" in await terminal.run("delete", status=2)
 
 

@@ -64,10 +64,11 @@ async def give_seqs(
 
 
 async def close_seqs(db: Core, seqs: Seqs) -> None:
-    """The jobs with these numbers are in, or never will be. A range of which others are still missing stays open."""
+    """The jobs with these numbers are in, or never will be. A range of which others are still missing, or have not got
+    their numbers yet, stays open."""
     for jobtype, first, ids in seqs.ranges:
         others = [job_id for job_id in ids if job_id not in seqs.by_id]
-        if not others or len(await _stored(db, others)) == len(others):
+        if not others or len(await _stored(db, others, is_numbered=True)) == len(others):
             await db.collections.types.update_one({"_id": jobtype}, {"$pull": {"open": {"first": first}}})
 
 
