@@ -48,7 +48,7 @@ from store.values.consumers import (
     WindowReport,
 )
 from store.values.histogram import Histogram
-from store.values.job_changes import JobChange
+from store.values.job_changes import JobChange, Pause, Timing
 from store.values.jobs import (
     AddReport,
     Archive,
@@ -96,6 +96,7 @@ from store.values.records import (
     Secret,
     Tenant,
 )
+from store.values.schedules import NO_SCHEDULE, Round, Schedule
 from store.values.scoreboard import RESOLUTIONS, Bucket, EndedSum, FailureGroup, TypeCounters, Usage
 from store.values.version import StoreVersion
 from vocabulary.states import FINAL_CODES, Code, JobState
@@ -103,6 +104,7 @@ from vocabulary.states import FINAL_CODES, Code, JobState
 __all__ = [
     "FINAL_CODES",
     "MAX_WINDOW",
+    "NO_SCHEDULE",
     "RESOLUTIONS",
     "AddReport",
     "ApiKey",
@@ -146,6 +148,7 @@ __all__ = [
     "NewHandler",
     "NewJob",
     "Outcome",
+    "Pause",
     "RateDomain",
     "RateState",
     "Rearm",
@@ -153,10 +156,13 @@ __all__ = [
     "ReleaseReport",
     "RenewReport",
     "Retry",
+    "Round",
+    "Schedule",
     "Secret",
     "Store",
     "StoreVersion",
     "Tenant",
+    "Timing",
     "TypeCounters",
     "TypeGate",
     "Unclaim",

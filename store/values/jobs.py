@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from store.names import DONE_LOCK, PAUSED_LOCK
+from store.values.schedules import NO_SCHEDULE, Schedule
 from vocabulary.states import Code, JobState
 
 
@@ -230,7 +231,8 @@ class JobRecord(NamedTuple):
     In listings job.data is b"", outcome.result is None, outcome.log is b"" and history is empty: the sizes say what
     there is. done_ms is when the last outcome was recorded (0: never). children counts all, pending those not yet
     terminal. history has the last runs that ended with retry or error, or were lost, since it was added or re-armed,
-    oldest first. number is that of `number_jobs`, for the few that have one.
+    oldest first. number is that of `number_jobs`, for the few that have one. schedule is of a job that repeats, or
+    did; its rounds are in `get_job` and `list_repeating` alone.
     """
 
     job: Job
@@ -244,6 +246,12 @@ class JobRecord(NamedTuple):
     pending_children: int
     history: tuple[Attempt, ...] = ()
     number: int | None = None
+    schedule: Schedule = NO_SCHEDULE
+
+    @property
+    def is_on_hold(self) -> bool:
+        """Whether it waits for nothing but a resume."""
+        return self.state is JobState.PAUSED and self.schedule.pause is not None and not self.pending_children
 
 
 class JournalPosition(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from store.values.consumers import ConsumerRecord
 from store.values.jobs import Attempt, Job, JournalPosition, Outcome
 from store.values.records import ApiKey, AuditEvent, Content, Handler, RateDomain, Secret, Tenant
+from store.values.schedules import NO_SCHEDULE, Schedule
 from store.values.scoreboard import Bucket, FailureGroup
 
 
@@ -104,6 +105,7 @@ class JobCopy(NamedTuple):
     history: tuple[Attempt, ...] = ()
     number: int | None = None
     next_ms: int | None = None
+    schedule: Schedule = NO_SCHEDULE
 
 
 class NumberRecord(NamedTuple):

@@ -7,7 +7,8 @@ ordered, so that one index serves every listing and all upkeep:
     q    queued: waiting or deferred                    due time
     r    running, or lapsed                             end of the lease
     p    paused: a parent that waits for its children   when it was paused
-    k    paused: a child held by its running parent     due time
+    k    paused: held by its running parent or by a     due time
+         consumer, or between two rounds by its tenant
     ao af ab ac   archived: ok, failed, abandoned, cancelled     when it ended
     h    being created: not there yet for any reader
     x    being purged: not there any more
@@ -26,7 +27,7 @@ from store.mongo.server.driver import Collection, Database, Document, find_and_u
 from vocabulary.names import jobtype_of
 from vocabulary.states import Code
 
-VERSION: Final = 4
+VERSION: Final = 5
 """Of what programs must agree on. A daemon that opens the database raises it to its own, and an older one is refused
 from then on. Raise it when a program of the version before would break a promise: with a new collection or index
 (`tests/unit/store/test_mongo_schema.py` insists), and with a new field that must not be ignored.
@@ -35,6 +36,7 @@ from then on. Raise it when a program of the version before would break a promis
 2   consumers, numbers, secrets, files of handlers, keys of jobs, rates by pattern
 3   keys that wait for a token of a rate domain
 4   a list of jobs that repeat
+5   schedules that are paused, their last rounds, extra rounds
 """
 
 SERIES: Final = ("audit", "sysids", "writers")

@@ -10,6 +10,7 @@ DIGESTS: Final = {
     2: "4cde5a1764d7e22ed1ad08d04a5e95339587fcf13ebcdde1f7caf8a184a73619",
     3: "e7597476b8414e23189fae8821a8fa8d24646aa8ae62225dbf620d2942db9b04",
     4: "f9165075e9ec1968d8c40c05ab255279e56540c9caaaaef34ba40364dfad0359",
+    5: "f9165075e9ec1968d8c40c05ab255279e56540c9caaaaef34ba40364dfad0359",
 }
 """Of the collections and indexes of each version. If yours differs, raise `VERSION` and add a row; never edit one of a
 version that was released."""
