@@ -27,7 +27,7 @@ class Draft(NamedTuple):
     payload: str | None
 
 
-@pages.get("/ui/t/{tenant}/job/{id}/schedule", scope="manage")
+@pages.get("/ui/t/{tenant}/job/{id}/schedule", scope="read")
 async def show_form(call: PageCall) -> Page:
     found = await _found(call)
     now = _draft_of(found)
