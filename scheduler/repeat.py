@@ -152,6 +152,21 @@ def next_run_ms(repeat: Repeat | Cron, *, scheduled_ms: int, started_ms: int, fi
     return due_ms
 
 
+def next_times_ms(repeat: Repeat | Cron, first_ms: int, count: int) -> list[int]:
+    """So many times, the first one and those that follow it if each round takes no time; fewer where the calendar ends.
+
+    Raises RepeatStuck.
+    """
+    times_ms = [first_ms]
+    try:
+        while len(times_ms) < count:
+            at_ms = times_ms[-1]
+            times_ms.append(next_run_ms(repeat, scheduled_ms=at_ms, started_ms=at_ms, finished_ms=at_ms))
+    except RepeatOutOfRange:
+        pass
+    return times_ms
+
+
 def check_repeat(repeat: Repeat | Cron, now_ms: int) -> None:
     """Find most patterns that cannot work before a job is accepted: the next round is tried, and the one after it,
     since `START OF DAY, +23 HOURS` leads forward once. Raises RepeatStuck or RepeatOutOfRange."""

@@ -50,7 +50,7 @@ from store.values.consumers import (
     WindowReport,
 )
 from store.values.histogram import Histogram
-from store.values.job_changes import JobChange
+from store.values.job_changes import JobChange, Pause, Timing
 from store.values.jobs import (
     AddReport,
     Archive,
@@ -69,7 +69,6 @@ from store.values.jobs import (
     JournalPosition,
     KeyState,
     Lease,
-    MakingEnd,
     NewJob,
     Outcome,
     Rearm,
@@ -83,6 +82,7 @@ from store.values.jobs import (
     state_of,
     with_attempt,
 )
+from store.values.making import MakingEnd
 from store.values.records import (
     ApiKey,
     AuditEvent,
@@ -99,6 +99,7 @@ from store.values.records import (
     Secret,
     Tenant,
 )
+from store.values.schedules import NO_SCHEDULE, Round, Schedule
 from store.values.scoreboard import RESOLUTIONS, Bucket, EndedSum, FailureGroup, TypeCounters, Usage
 from store.values.version import StoreVersion
 from vocabulary.states import FINAL_CODES, Code, JobState
@@ -106,6 +107,7 @@ from vocabulary.states import FINAL_CODES, Code, JobState
 __all__ = [
     "FINAL_CODES",
     "MAX_WINDOW",
+    "NO_SCHEDULE",
     "RESOLUTIONS",
     "AddReport",
     "AlertRecord",
@@ -151,6 +153,7 @@ __all__ = [
     "NewHandler",
     "NewJob",
     "Outcome",
+    "Pause",
     "RateDomain",
     "RateState",
     "Rearm",
@@ -158,10 +161,13 @@ __all__ = [
     "ReleaseReport",
     "RenewReport",
     "Retry",
+    "Round",
+    "Schedule",
     "Secret",
     "Store",
     "StoreVersion",
     "Tenant",
+    "Timing",
     "TypeCounters",
     "TypeGate",
     "Unclaim",

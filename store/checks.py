@@ -14,6 +14,7 @@ from store.names import (
     MAX_CONTENTS_AT_ONCE,
     MAX_DATA_BYTES,
     MAX_HANDLER_BYTES,
+    MAX_LABEL_CHARS,
     MAX_LOG_BYTES,
     MAX_OPTIONS_CHARS,
     MAX_PER_KEY,
@@ -113,6 +114,13 @@ def check_change(change: JobChange) -> None:
         check_data(change.data)
     if change.dt_ms is not None:
         check_time("dt_ms", change.dt_ms)
+    if change.priority is not None:
+        check_priority(change.priority)
+    if change.repeat:
+        check_text("repeat", change.repeat, MAX_OPTIONS_CHARS)
+    if change.pause is not None:
+        check_time("since_ms", change.pause.since_ms)
+        check_text("by", change.pause.by, MAX_LABEL_CHARS)
 
 
 def check_new_job(job: NewJob) -> None:

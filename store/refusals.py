@@ -2,13 +2,18 @@
 
 from store.errors import Conflict
 from store.values.consumers import ConsumerRecord
-from store.values.job_changes import JobChange
+from store.values.job_changes import JobChange, Timing
 from store.values.jobs import NewJob
 
 
-def check_holder(job: NewJob, holder_id: str, parent: str, *, is_running: bool) -> None:
+def check_holder(job: NewJob, holder_id: str, parent: str, *, is_running: bool, is_ending: bool) -> None:
     """Whether `job` may replace what a live job with its unique name is to do. is_running: and that one has something
-    else to do. Raises Conflict."""
+    else to do. is_ending: that one is being cancelled. Raises Conflict."""
+    if is_ending:
+        raise Conflict(
+            f"the unique name {job.unique!r} is taken by job {holder_id}, which is being cancelled:"
+            " add the job again in a moment"
+        )
     if parent != job.parent:
         whose = f"a child of job {parent}" if parent else "not a child of any job"
         raise Conflict(
@@ -49,14 +54,22 @@ def check_cancel(job_id: str, *, is_running: bool, has_ended: bool) -> None:
         raise Conflict(f"job {job_id} has ended: there is nothing to cancel")
 
 
-def check_update(job_id: str, change: JobChange, delivery: int | None, *, has_ended: bool) -> None:
+def check_update(job_id: str, change: JobChange, delivery: int | None, *, repeat: str, has_ended: bool) -> None:
     """Whether a job can be changed so. delivery: the token of its current one, if it is running. Raises Conflict."""
     if has_ended:
         raise Conflict(f"job {job_id} is archived: it cannot be changed, only replayed")
     if change.token is not None and change.token != delivery:
         raise Conflict(f"job {job_id}: token {change.token} is not that of its current delivery")
-    if delivery is not None and (change.at_rest or change.dt_ms is not None):
+    if delivery is not None and change.needs_rest:
         raise Conflict(f"job {job_id} is running: it cannot be changed now")
+    if not repeat and (change.repeat or change.pause is not None or change.timing is Timing.EXTRA):
+        raise Conflict(f"job {job_id} does not repeat: it has no schedule that could be changed or paused")
+
+
+def check_extra(job_id: str, *, is_between_rounds: bool) -> None:
+    """Whether a job can have a round beside the regular ones. Raises Conflict."""
+    if not is_between_rounds:
+        raise Conflict(f"job {job_id} is not between two rounds: one is due already, or has begun")
 
 
 def check_move(

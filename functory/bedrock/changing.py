@@ -37,7 +37,7 @@ async def update_job(call: Call) -> bytes:
         await workers.renew(call.service, call.who, [delivery])
     else:
         call.who.require("manage")
-        await job_changes.update_job(call.service, call.who, record.job.id, data)
+        await job_changes.update_job(call.service, call.who, record.job.id, job_changes.JobEdit(data))
     return b""
 
 

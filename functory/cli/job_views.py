@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from functory.cli.answers import indented, inert, moment
-from functory.cli.remote import print_json, show_table
+from functory.cli.remote import print_json, show, show_table
 from functory.cli.table import paint, render_table
 from functory.wire.base import from_wire
 from functory.wire.jobs import Job, Page
 from functory.wire.progress_text import progress_text
+from functory.wire.schedules import NextTimes
 from vocabulary.states import state_word
 
 _CHARS: Final = 60
@@ -65,14 +66,18 @@ def show_schedules(arguments: argparse.Namespace, page: Page) -> int:
             _short(job.repeat.encode()),
             moment(job.due_ms) if job.state == "deferred" else state_word(job.state),
             moment(job.done_ms),
+            "".join(_LETTERS.get(ended.code, "?") for ended in job.rounds) or "-",
             job.code or "-",
         )
         for job in page.jobs
     ]
-    headers = ["id", "type", "name", "repeats", "next", "last", "code"]
+    headers = ["id", "type", "name", "repeats", "next", "last", "rounds", "code"]
     example = "functory job add TYPE PAYLOAD --unique NAME --repeat '0 9 * * MON-FRI Europe/Berlin'"
     empty = f"Nothing repeats. This makes a schedule: {example}"
-    return _show(arguments, page, headers, rows, empty)
+    status = _show(arguments, page, headers, rows, empty)
+    if not arguments.json and any(job.rounds for job in page.jobs):
+        print("Rounds, the last one last: . ok, F failed, A abandoned, C cancelled", file=sys.stderr)
+    return status
 
 
 def _show(
@@ -129,6 +134,8 @@ def show_job(job: Job, *, as_json: bool) -> None:
         "follows": f"{job.follows.id}, {job.follows.type}, {paint(job.follows.code)}" if job.follows else None,
         "children": f"{job.children}, {job.pending_children} not ended" if job.children else None,
         "repeat": inert(job.repeat.encode()) or None,
+        "paused": f"since {moment(job.pause.since_ms)} by {job.pause.by}" if job.pause else None,
+        "next regular": moment(job.regular_ms) if job.regular_ms else None,
         "unique": inert(job.unique.encode()) or None,
         "domain": inert(job.domain.encode()) or None,
         "key": inert(job.key.encode()) or None,
@@ -138,6 +145,8 @@ def show_job(job: Job, *, as_json: bool) -> None:
             print(f"{name:12} {value}")
     if job.history:
         print("attempts so far:\n" + indented(_attempts(job)))
+    if job.rounds:
+        print("rounds, newest first:\n" + indented(_rounds(job)))
     for name, text, encoding in (
         ("payload", job.payload, job.payload_encoding),
         (f"{last}result", job.result, job.result_encoding),
@@ -180,6 +189,33 @@ def _attempts(job: Job) -> str:
         for one in job.history
     ]
     return render_table(headers, rows)
+
+
+_LETTERS: Final = {"ok": ".", "failed": "F", "abandoned": "A", "cancelled": "C"}
+"""Of the last rounds of a schedule, oldest first."""
+
+
+def _rounds(job: Job) -> str:
+    headers = ["planned", "started", "code", "exit", "attempts", "ms", "version", "daemon", "message"]
+    rows = [
+        (
+            moment(ended.planned_ms),
+            moment(ended.started_ms),
+            paint(ended.code),
+            ended.exitcode,
+            ended.attempts,
+            round(ended.duration_us / 1000, 1),
+            ended.handler_version or "-",
+            ended.daemon or "-",
+            _short(ended.message.encode()),
+        )
+        for ended in reversed(job.rounds)
+    ]
+    return render_table(headers, rows)
+
+
+def show_times(arguments: argparse.Namespace, times: NextTimes) -> int:
+    return show(arguments, times, "\n".join(moment(time_ms) for time_ms in times.times_ms))
 
 
 def _result(job: Job) -> str:

@@ -27,6 +27,8 @@ def add_commands(commands: Commands) -> None:
     for name, run, text in (
         ("get", run_get, "show a job: outcome, attempts, payload, result, log"),
         ("cancel", run_cancel, "cancel a job that is not over; stop it if it is running"),
+        ("pause", run_pause, "pause a schedule: no round of it begins until it is resumed"),
+        ("resume", run_resume, "resume a schedule that is paused"),
         ("why", run_why, "say why a job is not running"),
     ):
         action = actions.add_parser(name, help=text)
@@ -49,17 +51,14 @@ def add_commands(commands: Commands) -> None:
     wait.add_argument("ids", nargs="+", metavar="id")
     _add_timeout(wait)
     add_remote(wait, run_wait)
-    retry = actions.add_parser("retry", help="run an ended job again, or a deferred one now")
+    retry = actions.add_parser("retry", help="run an ended job again, or a deferred one now; a schedule once more")
     retry.add_argument("id")
     retry.add_argument("--delay-s", type=float, metavar="SECONDS", help="wait this many seconds first")
     retry.add_argument("--next-run", metavar="TIME", help="run it then, such as '2026-11-14 23:59:59' (UTC)")
     retry.add_argument("--payload", help="run it with this payload")
     retry.add_argument("--type", help="run it as a job of this type")
     add_remote(retry, run_retry)
-    update = actions.add_parser("update", help="replace the payload of a job that has not started")
-    update.add_argument("id")
-    update.add_argument("payload")
-    add_remote(update, run_update)
+    _add_update(actions)
     delete = actions.add_parser(
         "delete", aliases=["rm"], help="delete a job that is not running, with its children that never ran"
     )
@@ -68,6 +67,17 @@ def add_commands(commands: Commands) -> None:
     _add_schedules(actions)
     _add_list(actions.add_parser("list", help="list jobs (the same as `functory results`)"))
     _add_list(commands.add_parser("results", help="list jobs"))
+
+
+def _add_update(actions: Commands) -> None:
+    update = actions.add_parser("update", help="change a job that has not started, or a schedule")
+    update.add_argument("id")
+    update.add_argument("payload", nargs="?", help="the new payload")
+    update.add_argument("--priority", type=int, choices=[0, 500, 1000])
+    update.add_argument("--repeat", metavar="PATTERN", help="of a schedule: its new pattern; '' ends it")
+    update.add_argument("--delay-s", type=float, metavar="SECONDS", help="of a schedule: its next round is in so long")
+    update.add_argument("--next-run", metavar="TIME", help="or then, such as '2026-11-14 23:59:59' (UTC)")
+    add_remote(update, run_update)
 
 
 def _add_add(actions: Commands) -> None:
@@ -151,6 +161,10 @@ def _add_schedules(actions: Commands) -> None:
     )
     _add_paging(schedules)
     add_remote(schedules, run_schedules)
+    times = actions.add_parser("next-times", help="show when a pattern would have a job run, without adding one")
+    times.add_argument("repeat", metavar="PATTERN", help="such as '0 9 * * MON-FRI Europe/Berlin'")
+    times.add_argument("--count", type=int, default=5, help="so many, at most 20 (default: 5)")
+    add_remote(times, run_next_times)
 
 
 def _add_paging(parser: argparse.ArgumentParser) -> None:
@@ -239,8 +253,31 @@ async def run_retry(client: "Client", arguments: argparse.Namespace) -> int:
 
 
 async def run_update(client: "Client", arguments: argparse.Namespace) -> int:
-    await client.update_job(arguments.id, os.fsencode(arguments.payload))
+    await client.update_job(
+        arguments.id,
+        None if arguments.payload is None else os.fsencode(arguments.payload),
+        priority=arguments.priority,
+        repeat=arguments.repeat,
+        delay_s=arguments.delay_s,
+        next_run=arguments.next_run,
+    )
     return await run_get(client, arguments)
+
+
+async def run_pause(client: "Client", arguments: argparse.Namespace) -> int:
+    await client.pause_job(arguments.id)
+    return await run_get(client, arguments)
+
+
+async def run_resume(client: "Client", arguments: argparse.Namespace) -> int:
+    await client.resume_job(arguments.id)
+    return await run_get(client, arguments)
+
+
+async def run_next_times(client: "Client", arguments: argparse.Namespace) -> int:
+    from functory.cli.job_views import show_times  # noqa: PLC0415 (not for the parser)
+
+    return show_times(arguments, await client.next_times(arguments.repeat, count=arguments.count))
 
 
 async def run_delete(client: "Client", arguments: argparse.Namespace) -> int:

@@ -18,6 +18,7 @@ from functory.wire import admin, jobs, secrets
 from functory.wire.payloads import encode
 from functory.wire.refusals import problem
 from functory.wire.requests import add_request
+from functory.wire.schedules import NextTimes
 from functory.wire.scoreboard import BucketList, FailureList, Scoreboard
 
 MOST_AT_ONCE: Final = 1000
@@ -130,9 +131,35 @@ class JobCalls(Transport):
             body["payload_base64"] = _base64(payload)
         await self._fetch("POST", self._path("job", job_id, "retry"), {}, body, None)
 
-    async def update_job(self, job_id: str, payload: object) -> None:
-        """Replace the payload of a job that has not started."""
-        await self._fetch("PATCH", self._path("job", job_id), {}, {"payload_base64": _base64(payload)}, None)
+    async def update_job(
+        self,
+        job_id: str,
+        payload: object = None,
+        *,
+        priority: int | None = None,
+        repeat: str | None = None,
+        delay_s: float | None = None,
+        next_run: str | None = None,
+    ) -> None:
+        """Change a job that has not started: its payload or priority, and of a schedule its pattern or next round."""
+        said = {"priority": priority, "repeat": repeat, "delay_s": delay_s, "next_run": next_run}
+        body: dict[str, object] = {name: value for name, value in said.items() if value is not None}
+        if payload is not None:
+            body["payload_base64"] = _base64(payload)
+        await self._fetch("PATCH", self._path("job", job_id), {}, body, None)
+
+    async def pause_job(self, job_id: str) -> None:
+        """Pause a schedule: no round of it begins until it is resumed."""
+        await self._fetch("POST", self._path("job", job_id, "pause"), {}, None, None)
+
+    async def resume_job(self, job_id: str) -> None:
+        """Resume a schedule that is paused."""
+        await self._fetch("POST", self._path("job", job_id, "resume"), {}, None, None)
+
+    async def next_times(self, repeat: str, *, count: int = 5) -> NextTimes:
+        """When rounds of a schedule with this pattern would be due."""
+        query = {"repeat": repeat, "count": count}
+        return await self._call("GET", self._path("schedules", "next"), NextTimes, query=query)
 
     async def delete_job(self, job_id: str) -> int:
         """Remove all trace of a job that is not running. Returns how many jobs are gone, with its children."""

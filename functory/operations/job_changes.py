@@ -3,19 +3,23 @@
 | verb | who | in which state |
 |---|---|---|
 | update | a key with `manage` | waiting, deferred, paused |
-| retry | a key with `manage` | archived: it runs again; deferred: it gets another time |
+| retry | a key with `manage` | archived: it runs again; deferred: it gets another time, or a schedule an extra round |
 | delete | a key with `manage` | any but running; its children that never ran go with it |
 
 All others are refused with Conflict, and nothing has changed then.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
+from functory.errors import NotReadyYet
 from functory.operations.audit import audit
+from functory.operations.consumers import refuse_repeat
+from functory.operations.job_settings import checked_repeat
 from functory.operations.jobs import get_job, when_stored
 from functory.operations.principal import Principal
 from functory.operations.service import Service
-from store.base import Job, JobChange, JobRecord, JobState
+from scheduler.cron import Cron
+from store.base import Job, JobChange, JobRecord, JobState, Timing
 from store.errors import Conflict, NotFound
 from vocabulary.names import jobtype_of
 
@@ -23,16 +27,61 @@ _PAGE: Final = 1000
 _CAN_BE_RETRIED: Final = "only a job that has ended or is deferred can be retried"
 
 
-async def update_job(service: Service, who: Principal, job_id: str, payload: bytes) -> None:
-    """Replace the payload of a job that has not started. Raises Missing, Conflict, LimitExceeded, QuotaExceeded."""
+class JobEdit(NamedTuple):
+    """What is to be changed of a job that has not started; None leaves a thing as it is. repeat and dt_ms, the time of
+    the next round, are of a schedule; repeat "" ends it with the next round."""
+
+    payload: bytes | None = None
+    priority: int | None = None
+    repeat: str | None = None
+    dt_ms: int | None = None
+
+
+async def update_job(service: Service, who: Principal, job_id: str, edit: JobEdit) -> None:
+    """Change a job that has not started. Raises Missing, Conflict (it has, or it does not repeat), InvalidInput (the
+    pattern), LimitExceeded, QuotaExceeded.
+
+    Another pattern of the calendar sets the time of the next round, if nobody says another one. Another distance counts
+    from the end of the next round."""
+    if edit.payload is not None:
+        await admit_payload(service, who, job_id, edit.payload)
+    dt_ms = edit.dt_ms
+    if edit.repeat is not None or dt_ms is not None:
+        dt_ms = await _next_round_ms(service, who, job_id, edit)
+    changes = JobChange(
+        data=edit.payload,
+        dt_ms=dt_ms,
+        at_rest=True,
+        timing=Timing.MOVED if dt_ms is None else Timing.ANEW,
+        repeat=edit.repeat,
+        priority=edit.priority,
+    )
 
     async def change() -> None:
-        changes = JobChange(data=payload, at_rest=True)
         await service.store.update_job(who.tenant, job_id, changes, now_ms=service.now_ms())
 
-    await admit_payload(service, who, job_id, payload)
     await when_stored(service, who.tenant, job_id, change)
+    if edit.repeat is not None or dt_ms is not None or edit.priority is not None:
+        service.control.wake()
     await audit(service, who.key_id, "job.update", who.tenant, id=job_id)
+
+
+async def _next_round_ms(service: Service, who: Principal, job_id: str, edit: JobEdit) -> int | None:
+    """The new time of its next round; None: it keeps the one that it has. The pattern is checked as that of a new
+    job."""
+    now_ms = service.now_ms()
+    pattern = checked_repeat(edit.repeat, now_ms) if edit.repeat else None
+    found = await get_job(service, who.tenant, job_id)
+    if not isinstance(found, JobRecord):
+        raise NotReadyYet(f"job {job_id} is still on its way into the store: ask again in a moment")
+    job = found.job
+    if not job.repeat:
+        raise Conflict(f"job {job_id} does not repeat: add a new job with repeat, or use retry to give it another time")
+    if pattern is not None:
+        await refuse_repeat(service, who.tenant, {job.jobtype})
+    if edit.dt_ms is not None:
+        return max(edit.dt_ms, now_ms)
+    return pattern.next_ms(now_ms) if isinstance(pattern, Cron) and edit.repeat != job.repeat else None
 
 
 async def retry_job(
@@ -44,7 +93,8 @@ async def retry_job(
     payload: bytes | None = None,
     type_name: str | None = None,
 ) -> None:
-    """Queue an archived job again, or give a deferred one another time; at once, unless dt_ms names a later time.
+    """Queue an archived job again, or give a deferred one another time; at once, unless dt_ms names a later time. A
+    schedule that runs at once has an extra round, and its next one keeps its time; so has one that is paused.
 
     With payload, that is what it runs with; with type_name it moves to that type. Raises Missing, Conflict (it is
     neither, its unique name is taken, or it cannot move), LimitExceeded, QuotaExceeded.
@@ -61,8 +111,10 @@ async def retry_job(
         jobtype = jobtype_of(who.tenant, type_name)
         await service.admission.take_type(who.tenant, who.limits, jobtype)
         await service.store.move_job(who.tenant, job_id, jobtype, dt_ms=due_ms, now_ms=now_ms, data=payload)
-    elif state is JobState.DEFERRED:
-        changes = JobChange(data=payload, dt_ms=due_ms, at_rest=True)
+    elif state is JobState.DEFERRED or (job.is_on_hold and dt_ms is None):
+        is_extra = dt_ms is None and _is_between_rounds(job)
+        timing = Timing.EXTRA if is_extra else Timing.MOVED
+        changes = JobChange(data=payload, dt_ms=due_ms, at_rest=True, timing=timing)
         await service.store.update_job(who.tenant, job_id, changes, now_ms=now_ms)
     elif state is not JobState.ARCHIVED:
         raise Conflict(f"job {job_id} is {state}: {_CAN_BE_RETRIED}")
@@ -73,6 +125,11 @@ async def retry_job(
     service.control.wake()
     if payload is not None:
         await audit(service, who.key_id, "job.update", who.tenant, id=job_id)
+
+
+def _is_between_rounds(found: JobRecord) -> bool:
+    """Whether it is a schedule of which no round has begun."""
+    return bool(found.job.repeat) and not found.job.attempts and found.job.planned_ms is None
 
 
 def _why_not_replayed(job: Job) -> str:

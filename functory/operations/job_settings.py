@@ -10,9 +10,9 @@ from functory.errors import InvalidInput
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
 from functory.wire.jobs import JobSettings
 from functory.wire.nesting import MOST_LEVELS, is_too_deep
-from scheduler.cron import is_cron
+from scheduler.cron import Cron, is_cron
 from scheduler.errors import SchedulerError
-from scheduler.repeat import apply_modifiers, check_repeat, first_run_ms, parse_modifiers, parse_repeat
+from scheduler.repeat import Repeat, apply_modifiers, check_repeat, first_run_ms, parse_modifiers, parse_repeat
 from vocabulary.time_text import MAX_TIME_MS, parse_time
 
 _LONGEST_RETRY_AFTER_MS: Final = 31_557_600_000
@@ -51,15 +51,22 @@ def _options_text(options: Mapping[str, Any]) -> str:
     return json.dumps(options, separators=(",", ":"))
 
 
-def _first_round_ms(text: str, said_ms: int | None, now_ms: int) -> int | None:
-    """When the first round is due; None: at once. Refuses a pattern that cannot be read, or that never leads forward,
-    before the job is taken."""
+def checked_repeat(text: str, now_ms: int) -> Repeat | Cron:
+    """Refuses a pattern that cannot be read, or that never leads forward, before a job is taken with it. Raises
+    InvalidInput."""
     try:
         repeat = parse_repeat(text)
         check_repeat(repeat, now_ms)
-        first_ms = first_run_ms(repeat, now_ms) if said_ms is None else said_ms
+        first_run_ms(repeat, now_ms)
     except SchedulerError as error:
         raise InvalidInput(f"repeat: {error}", detail={"field": "repeat"}) from None
+    return repeat
+
+
+def _first_round_ms(text: str, said_ms: int | None, now_ms: int) -> int | None:
+    """When the first round is due; None: at once. Raises InvalidInput."""
+    repeat = checked_repeat(text, now_ms)
+    first_ms = first_run_ms(repeat, now_ms) if said_ms is None else said_ms
     return None if first_ms == now_ms else first_ms
 
 

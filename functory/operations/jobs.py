@@ -5,6 +5,7 @@ Read your writes: a job whose id this daemon has returned can be found, as `Queu
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from functory.errors import InvalidInput, Missing, NotReadyYet
@@ -12,12 +13,14 @@ from functory.operations.finding import check_findable
 from functory.operations.service import Service
 from functory.operations.type_patterns import jobtypes_named
 from journal import parse_id
-from store.base import JobFilter, JobPage, JobRecord, JobState
-from store.errors import NotFound, StoreUnavailable
+from store.base import JobChange, JobFilter, JobPage, JobRecord, JobState
+from store.errors import Conflict, NotFound, StoreUnavailable
 
 _ON_ITS_WAY_MS: Final = 60_000
 """How long after its id was given a job of another daemon may be missing in the store without being unknown."""
 _NOT_READY_PAUSE_S: Final = 0.05
+_MOST_OF_A_CANCEL_MS: Final = 30_000
+"""For so long a schedule that is being cancelled cannot be said again, if this daemon dies before it is done."""
 _STOPS_WITHIN_S: Final = 5.0
 """A run that was asked to stop is over by then, and recorded; otherwise it is cancelled in the store, as elsewhere."""
 
@@ -230,11 +233,6 @@ async def list_states(
     return JobPage(tuple(records), None)
 
 
-async def list_schedules(service: Service, tenant: str, *, cursor: str | None, limit: int) -> JobPage:
-    """The jobs that repeat and are not over, in order of type and id."""
-    return await service.store.list_repeating(tenant, now_ms=service.now_ms(), cursor=cursor, limit=limit)
-
-
 async def list_children(
     service: Service, tenant: str, job_id: str, *, cursor: str | None, limit: int, max_bytes: int = 0
 ) -> JobPage:
@@ -250,12 +248,26 @@ async def cancel_job(service: Service, tenant: str, job_id: str) -> None:
     If it is running on this daemon, it is asked to stop, then ended, and keeps its log. A run elsewhere loses its lease
     now: its outcome will not count, and its daemon is told to end it, and would find it at the next renewal.
     """
+    await _announce_cancel(service, tenant, job_id)
     if service.control.cancel_run(tenant, job_id):
         await wait_for_job(service, tenant, job_id, _STOPS_WITHIN_S)
     await when_stored(
         service, tenant, job_id, lambda: service.store.cancel_job(tenant, job_id, now_ms=service.now_ms(), running=True)
     )
     service.control.cancelled(job_id)
+
+
+async def _announce_cancel(service: Service, tenant: str, job_id: str) -> None:
+    """A schedule whose run is stopped first is not to be said again meanwhile: that would be lost with it."""
+    if service.control.glimpse(tenant, job_id) is None:
+        return
+    now_ms = service.now_ms()
+    found = await service.store.get_job(tenant, job_id, now_ms=now_ms, max_bytes=0)
+    if found is not None and found.job.repeat and found.job.unique:
+        with suppress(NotFound, Conflict):  # it has just ended: the cancel itself says so
+            await service.store.update_job(
+                tenant, job_id, JobChange(ending_ms=now_ms + _MOST_OF_A_CANCEL_MS), now_ms=now_ms
+            )
 
 
 async def when_stored(service: Service, tenant: str, job_id: str, change: Callable[[], Awaitable[None]]) -> None:

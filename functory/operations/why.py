@@ -53,7 +53,8 @@ async def why(service: Service, tenant: str, job_id: str) -> Reason:
     if isinstance(job, Queued):
         return Reason("queued", "queued", "accepted and durable; the store has not taken it in yet", {})
     reason, text, detail = (
-        _by_state(job, _worker_of(service, tenant, job))
+        _by_pause(job)
+        or _by_state(job, _worker_of(service, tenant, job))
         or await _by_consumer(service, job)
         or await _first(_obstacles(service, tenant, job))
     )
@@ -66,6 +67,14 @@ def _worker_of(service: Service, tenant: str, record: JobRecord) -> str:
 
 
 _Finding = tuple[str, str, dict[str, Any]]
+
+
+def _by_pause(record: JobRecord) -> _Finding | None:
+    pause = record.schedule.pause
+    if pause is None or not record.is_on_hold:
+        return None
+    text = f"this schedule was paused at {iso_time(pause.since_ms)} by {pause.by}: it goes on when it is resumed"
+    return "schedule_paused", text, {"since_ms": pause.since_ms, "by": pause.by}
 
 
 def _by_state(record: JobRecord, worker: str) -> _Finding | None:  # noqa: PLR0911 (a table of states, one line each)

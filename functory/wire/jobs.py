@@ -18,6 +18,7 @@ from functory.wire.base import (
     several,
     whole,
 )
+from functory.wire.schedules import PauseRow, RoundRow
 
 Priority = Literal[0, 500, 1000]
 CodeName = Literal["ok", "failed", "abandoned", "cancelled"]
@@ -181,6 +182,12 @@ class Job(Answer):
     children: int = 0
     pending_children: int = 0
     history: list[AttemptRow] = field(default_factory=list)
+    rounds: list[RoundRow] = field(default_factory=list)
+    """Of a job that repeats: the last 20 that ended, oldest first; the last 10 in a list of schedules."""
+    pause: PauseRow | None = None
+    """Of a schedule that is paused. A round that has begun goes on."""
+    regular_ms: int | None = None
+    """When the next regular round is due, while an extra one comes before it."""
     progress: Any = None
     """What it last said of its progress, while it runs on the daemon that answers."""
     worker: str = ""
@@ -245,14 +252,24 @@ class Why(Answer):
     detail: dict[str, Any] = field(default_factory=dict)
 
 
-class UpdateBody(Request):
+class PayloadBody(Request):
     """The new payload of a job, in one of two forms; as in `NewJob`."""
 
     payload: Raw | UnsetType = UNSET
     payload_base64: Annotated[str, Meta(max_length=2_000_000)] | UnsetType = UNSET
 
 
-class RetryBody(UpdateBody):
+class UpdateBody(PayloadBody):
+    """What is to be changed of a job that has not started. `repeat`, and `delay_s` or `next_run`, the time of the next
+    round, are of a schedule; an empty `repeat` ends it with that round."""
+
+    priority: Priority | UnsetType = UNSET
+    repeat: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
+    delay_s: DelaySeconds | None = None
+    next_run: Time | None = None
+
+
+class RetryBody(PayloadBody):
     """When the job runs again, at once unless one of `delay_s` and `next_run` says otherwise; and with what."""
 
     delay_s: DelaySeconds | None = None

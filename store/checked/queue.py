@@ -31,13 +31,13 @@ from store.values.jobs import (
     ExpireReport,
     JournalPosition,
     Lease,
-    MakingEnd,
     NewJob,
     Release,
     ReleaseReport,
     RenewReport,
     WaitingType,
 )
+from store.values.making import MakingEnd
 
 
 class CheckedQueue(CheckedCore, JobQueue):

@@ -24,8 +24,9 @@ class JobVerbs(abc.ABC):
         unique: when a job of that jobtype with that name is waiting, deferred or paused, no job is added: its data,
         repeat and priority become those of the argument, without what `keeps` names, and its id is returned with
         created False. If it gets another repeat, so does its dt_ms, unless `keeps` names due, and that is a new round:
-        attempts, window and history begin anew. While it runs (lapsed included) its payload is in use: Conflict. The
-        same if it has another parent than the argument names.
+        attempts, window and history begin anew. While it runs (lapsed included) its payload is in use: Conflict, unless
+        it repeats and nothing of it would change. Conflict, too, while it is being cancelled (`update_job`), and if it
+        has another parent than the argument names.
         When the id itself is in the store (a repeated call), nothing changes and created is False. Idempotent by id.
         Atomic where there are transactions. Where there are none, all are checked before the first is written, so
         only a change by somebody else in between can leave the first ones created.
@@ -118,9 +119,17 @@ class JobVerbs(abc.ABC):
     async def update_job(self, tenant: str, job_id: str, change: JobChange, *, now_ms: int) -> JobState:
         """Change what is given of a job that is not archived, and return its state. Atomic, idempotent.
 
-        dt_ms moves it in the queue, and is refused while it runs (lapsed included); with at_rest everything is. With
-        token, only that delivery may do it.
-        Raises NotFound, Conflict (archived; running and dt_ms or at_rest; token is not the current one), InvalidValue.
+        dt_ms moves it in the queue, and is refused while it runs (lapsed included), as are repeat and priority; with
+        at_rest everything is. With token, only that delivery may do it.
+        pause: a job that repeats is in the state paused between two rounds, at once or after the one that has begun,
+        until resume_ms: then it is queued for its planned time, and not before resume_ms. A second pause changes
+        nothing. It is not abandoned meanwhile, and keeps its pause when its name is used again (`create_jobs`).
+        timing: with ANEW dt_ms is that of a round that begins anew, as by another repeat in `create_jobs`. With EXTRA
+        it is that of a round beside the regular one, which keeps its time; one that is paused is paused again after it.
+        ending_ms: until then its unique name is refused by `create_jobs`.
+        Raises NotFound, Conflict (archived; running and one of dt_ms, repeat, priority and at_rest; token is not the
+        current one; pause, repeat or EXTRA of a job that does not repeat; EXTRA of one whose round is due or has
+        begun), InvalidValue.
         """
 
     @abc.abstractmethod

@@ -11,13 +11,13 @@ from store.values.jobs import (
     ExpireReport,
     JournalPosition,
     Lease,
-    MakingEnd,
     NewJob,
     Release,
     ReleaseReport,
     RenewReport,
     WaitingType,
 )
+from store.values.making import MakingEnd
 
 
 class JobQueue(abc.ABC):
@@ -145,9 +145,11 @@ class JobQueue(abc.ABC):
           (Job.window_ms, Job.scheduled_ms).
         Unclaim: eligible at once with its old due time; attempts - 1; the last outcome is not touched.
         Rearm: a final code but cancelled; outcome and result kept and counted; queued for dt_ms, attempts 0, a new
-          round with a new retry window and an empty history; for a parent it is not terminal. With pending children and
-          code ok the job is paused as with Archive, its round goes on when the last child has ended, and dt_ms is not
-          used. With another code its paused children are cancelled, and the next round comes.
+          round with a new retry window and an empty history; for a parent it is not terminal. The round that ended is
+          added to those of its schedule, also by Archive and Finish. If the schedule is paused, it is out of the queue
+          until it is resumed; if this was an extra round, the time of the regular one is used for dt_ms. With pending
+          children and code ok the job is paused as with Archive, its round goes on when the last child has ended, and
+          dt_ms is not used. With another code its paused children are cancelled, and the next round comes.
         data of a Retry or a Rearm becomes the payload, whatever follows.
         Retry and Unclaim do not touch children. A child that becomes terminal, with whatever code, is
         one pending child less for its parent.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from store.names import DONE_LOCK, PAUSED_LOCK
+from store.values.schedules import NO_SCHEDULE, Schedule
 from vocabulary.states import Code, JobState
 
 
@@ -217,13 +218,6 @@ EndOfRun = Archive | Finish | Retry | Rearm
 Release = EndOfRun | Discard | Unclaim
 
 
-class MakingEnd(NamedTuple):
-    """The end of a run that asked for new jobs."""
-
-    release: EndOfRun
-    new_jobs: Sequence[Creation]
-
-
 class Lease(NamedTuple):
     """What identifies one delivery: the job and its token (the owner is an argument of the verb)."""
 
@@ -234,10 +228,10 @@ class Lease(NamedTuple):
 class JobRecord(NamedTuple):
     """A job as a reader sees it: the job, its state at the time asked for, and its last outcome if it ever ended.
 
-    In listings job.data is b"" or its beginning, outcome.result is None, outcome.log is b"" and history is empty: the
-    sizes say what there is. done_ms is when the last outcome was recorded (0: never). children counts all, pending
-    those not yet terminal. history has the last runs that ended with retry or error, or were lost, since it was added
-    or re-armed, oldest first. number is that of `number_jobs`, for the few that have one.
+    In listings job.data is b"" or its beginning, outcome.result None, outcome.log b"" and history empty: the sizes say
+    what there is. done_ms: when the last outcome was recorded (0: never). children counts all, pending those not yet
+    terminal. history: the last runs that ended with retry or error, or were lost, of this round, oldest
+    first. number: of `number_jobs`. schedule: of one that repeats, or did; with rounds in `get_job`, `list_repeating`.
     """
 
     job: Job
@@ -251,6 +245,12 @@ class JobRecord(NamedTuple):
     pending_children: int
     history: tuple[Attempt, ...] = ()
     number: int | None = None
+    schedule: Schedule = NO_SCHEDULE
+
+    @property
+    def is_on_hold(self) -> bool:
+        """Whether it waits for nothing but a resume."""
+        return self.state is JobState.PAUSED and self.schedule.pause is not None and not self.pending_children
 
 
 class JournalPosition(NamedTuple):

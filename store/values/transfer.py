@@ -11,6 +11,7 @@ from store.values.alerts import AlertRecord
 from store.values.consumers import ConsumerRecord
 from store.values.jobs import Attempt, Job, JournalPosition, Outcome
 from store.values.records import ApiKey, AuditEvent, Content, Handler, RateDomain, Secret, Tenant
+from store.values.schedules import NO_SCHEDULE, Schedule
 from store.values.scoreboard import Bucket, FailureGroup
 
 
@@ -106,6 +107,7 @@ class JobCopy(NamedTuple):
     history: tuple[Attempt, ...] = ()
     number: int | None = None
     next_ms: int | None = None
+    schedule: Schedule = NO_SCHEDULE
 
 
 class NumberRecord(NamedTuple):

@@ -25,7 +25,7 @@ def curl() -> str:
 
 
 async def test_the_commands_of_the_page_work(tmp_path: Path, curl: str) -> None:
-    album, keyed, chain, together, feed, report, changes, many = SAMPLES
+    album, keyed, chain, together, feed, schedule, report, changes, many = SAMPLES
     async with daemon(tmp_path / "data") as server:
         commands = f"{Path(sys.executable).parent}:{curl.rpartition('/')[0]}:/usr/bin:/bin"
         exported = dict(setting.split("=") for setting in EXPORTED.split())
@@ -58,7 +58,7 @@ async def test_the_commands_of_the_page_work(tmp_path: Path, curl: str) -> None:
         assert await run(f"python - <<'END'\n{SYNCHRONOUS}END\n") == "BACK\nok\n"
         watched = await run(report)
         assert "is active\npage 1\npage 2\npage 3\npage 4\nid " in watched, "each line once, as it was printed"
-        changed = await run(feed + changes)
+        changed = await run(feed + schedule + changes)
         assert '{"last": 200}' in changed
         assert "2035-01-31" in changed
         assert changed.endswith("Deleted 1 job.\n")

@@ -10,8 +10,11 @@ from functory.daemon.daemon import Daemon
 from functory.daemon.hearing import Hearing
 from functory.daemon.service import service_of
 from functory.intake.job_options import JobOptions
+from functory.operations import jobs as operations
 from functory.operations.jobs import cancel_job
 from store.base import Code
+from store.errors import Conflict
+from tests.support.jobs import new_job
 from tests.support.service import ended, register, running_daemon, until
 
 WAITS = """
@@ -108,3 +111,40 @@ async def test_another_tenant_cannot_stop_a_run(tmp_path: Path) -> None:
         record = await ended(daemon, job_id)
         assert record.outcome is not None
         assert record.outcome.code is Code.OK
+
+
+async def test_a_schedule_is_not_said_again_while_its_run_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be acknowledged, and then gone with what is being cancelled."""
+    sign = tmp_path / "sign"
+    payload = json.dumps({"sign": str(sign)}).encode()
+    ids = {number: f"20261114T235959123Z-zz-00000{number}" for number in (1, 2)}
+    said: list[str] = []
+    async with running_daemon(tmp_path / "d") as daemon:
+        service = service_of(daemon)
+        await register(daemon, "acme-wait", WAITS)
+
+        async def say(number: int) -> str:
+            now_ms = daemon.clock.now_ms()
+            job = new_job(
+                number, jobtype="acme-wait", data=payload, dt_ms=now_ms, repeat="FINISHED, +1 HOUR", unique="news"
+            )
+            report = await daemon.store.create_job(job._replace(id=ids[number]), now_ms=now_ms)
+            daemon.wake()
+            return report.id
+
+        async def say_meanwhile(*_: object, **__: object) -> None:
+            with pytest.raises(Conflict, match="is being cancelled"):
+                await say(2)
+            said.append("refused")
+
+        first = await say(1)
+        await begun(sign)
+        assert await say(2) == first
+        monkeypatch.setattr(daemon, "cancel_run", lambda *_: True)
+        monkeypatch.setattr(operations, "wait_for_job", say_meanwhile)
+        await cancel_job(service, "acme", first)
+        assert said == ["refused"]
+        assert await say(2) == ids[2]
+        await asyncio.to_thread(Path(f"{sign}.go").touch)

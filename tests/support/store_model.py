@@ -352,7 +352,7 @@ class StoreModel:
 
     def update_job(self, tenant: str, job_id: str, change: JobChange, *, now_ms: int) -> JobState:
         entry = self._of(tenant, job_id)
-        data, dt_ms, token, at_rest = change
+        data, dt_ms, token, at_rest = change[:4]
         stale = token is not None and (not entry.running or entry.job.token != token)
         if not entry.live or stale or (entry.running and (at_rest or dt_ms is not None)):
             raise Conflict(job_id)

@@ -160,7 +160,7 @@ async def test_a_terminal_finds_and_replays_a_failure(site: Site, terminal: Term
     assert await terminal.run("replay", "--failure", CLOCK, "--type", "mail") == "1 job queued again.\n"
     assert await terminal.run("cancel", "--failure", CLOCK, "--yes") == "1 job cancelled.\n"
     assert await terminal.run("delete", "--failure", DISK, "--yes") == "1 job deleted.\n"
-    assert "name a type, a failure or a key" in await terminal.run("delete", status=2)
+    assert "name a type, a failure or a key" in await terminal.run("delete", "--yes", status=2)
 
 
 async def test_a_terminal_finds_a_job_by_name_or_key(site: Site, terminal: Terminal) -> None:

@@ -67,7 +67,7 @@ async def test_the_command_line_shows_them_as_a_table(site: Site, terminal: Term
     await run_a_round(site, "feed")
     await add(site, "mail", "digest", "0 9 * * MON-FRI Europe/Berlin")
     lines = (await terminal.run("job", "schedules")).splitlines()
-    assert lines[0].split() == ["id", "type", "name", "repeats", "next", "last", "code"]
+    assert lines[0].split() == ["id", "type", "name", "repeats", "next", "last", "rounds", "code"]
     assert "news" in lines[2]
     assert HOURLY in lines[2]
     assert lines[2].endswith("ok")

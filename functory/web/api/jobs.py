@@ -71,12 +71,25 @@ async def cancel_job(call: Call) -> Done:
     return Done()
 
 
-@routes.add("PATCH", "/{tenant}/job/{id}", scope="manage", summary="Replace the payload of a job that has not started")
+@routes.add(
+    "PATCH",
+    "/{tenant}/job/{id}",
+    scope="manage",
+    summary="Change a job that has not started: payload, priority, and of a schedule its pattern and next round",
+)
 async def update_job(call: Call, body: UpdateBody) -> Done:
-    payload = new_payload(body)
-    if payload is None:
-        raise InvalidInput("give one of payload and payload_base64", detail={"field": "payload"})
-    await job_changes.update_job(call.service, call.principal, call.param("id"), payload)
+    edit = job_changes.JobEdit(
+        new_payload(body),
+        None if body.priority is msgspec.UNSET else body.priority,
+        None if body.repeat is msgspec.UNSET else body.repeat,
+        due_ms(body.delay_s, body.next_run, call.service.now_ms(), "next_run"),
+    )
+    if edit == job_changes.JobEdit():
+        raise InvalidInput(
+            "say what to change: payload or payload_base64, priority, repeat, delay_s or next_run",
+            detail={"field": "payload"},
+        )
+    await job_changes.update_job(call.service, call.principal, call.param("id"), edit)
     return Done()
 
 

@@ -7,9 +7,10 @@ from functory.intake.job_options import DEFAULT_PRIORITY
 from functory.operations.jobs import Queued
 from functory.wire.base import Encoding, to_wire
 from functory.wire.jobs import AttemptRow, FollowedJob, Job, Page
+from functory.wire.schedules import PauseRow, RoundRow
 from functory.wire.scoreboard import Quantiles
 from journal import parse_id
-from store.base import Attempt, Histogram, JobPage, JobRecord, JobState
+from store.base import Attempt, Histogram, JobPage, JobRecord, JobState, Round
 from vocabulary.names import type_of
 from vocabulary.origin import origin_of
 
@@ -45,6 +46,10 @@ def show_job(found: JobRecord | Queued, *, whole: bool = True) -> Job:
         children=found.children,
         pending_children=found.pending_children,
     )
+    schedule = found.schedule
+    shown.rounds = [_round(ended) for ended in schedule.rounds]
+    shown.pause = None if schedule.pause is None else PauseRow(*schedule.pause)
+    shown.regular_ms = schedule.regular_ms
     if whole:
         shown.history = [_attempt(attempt) for attempt in found.history]
         shown.payload, shown.payload_encoding = to_wire(job.data)
@@ -95,6 +100,20 @@ def _attempt(attempt: Attempt) -> AttemptRow:
         attempt.message,
         attempt.handler_version or None,
         attempt.daemon,
+    )
+
+
+def _round(ended: Round) -> RoundRow:
+    return RoundRow(
+        ended.planned_ms,
+        ended.started_ms or None,
+        ended.duration_us,
+        ended.code.value,
+        ended.exitcode,
+        ended.message,
+        ended.attempts,
+        ended.handler_version or None,
+        ended.daemon,
     )
 
 

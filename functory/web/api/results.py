@@ -17,7 +17,7 @@ from functory.web.http.endpoint import Call, check_type_name
 from functory.web.http.outflow import LARGE_BYTES
 from functory.web.http.routes import Routes
 from functory.wire.base import Request
-from functory.wire.jobs import IndexAnswer, Page, ResultsQuery, SchedulesQuery
+from functory.wire.jobs import IndexAnswer, Page, ResultsQuery
 from functory.wire.scoreboard import (
     BucketList,
     BucketRow,
@@ -75,13 +75,6 @@ async def list_results(call: Call, query: ResultsQuery) -> Page:
             max_bytes=query.payload_bytes,
         )
         return show_page(page, with_payloads=query.payload_bytes > 0)
-
-
-@routes.add("GET", "/{tenant}/schedules", scope="read", summary="Jobs that repeat and are not over, page by page")
-async def list_schedules(call: Call, query: SchedulesQuery) -> Page:
-    async with call.web.listings.of(call.tenant):
-        call.refuse_unheard()
-        return show_page(await jobs.list_schedules(call.service, call.tenant, cursor=query.cursor, limit=query.limit))
 
 
 @routes.add(

@@ -17,7 +17,7 @@ from functory.operations.submit import CREATED_AT_ONCE, Submission, check_option
 from functory.web.http.endpoint import FREE_JOB_BYTES, decode_json
 from functory.web.http.turns import Turns
 from functory.wire.handlers import InvokeBody
-from functory.wire.jobs import NewJob, UpdateBody
+from functory.wire.jobs import NewJob, PayloadBody
 from functory.wire.untyped_json import json_decoder
 from journal import LimitExceeded
 from store.errors import InvalidValue
@@ -196,7 +196,7 @@ def _payload(job: NewJob) -> bytes:
     return payload
 
 
-def new_payload(body: NewJob | UpdateBody | InvokeBody) -> bytes | None:
+def new_payload(body: NewJob | PayloadBody | InvokeBody) -> bytes | None:
     """The payload of a body that may have one, in one form. Raises InvalidInput if it has both."""
     in_base64 = None if body.payload_base64 is msgspec.UNSET else body.payload_base64
     if body.payload is msgspec.UNSET:

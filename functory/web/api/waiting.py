@@ -19,7 +19,7 @@ routes = Routes()
 
 _ROW_BYTES: Final = 700
 _ATTEMPT_BYTES: Final = 250
-"""Of the JSON of a job, and of each of its attempts, beside their texts."""
+"""Of the JSON of a job, and of each of its attempts and rounds, beside their texts."""
 _HELD_BYTES: Final = 32 * 1024
 """An answer that is larger than this is not kept while its other jobs run: a client that waits costs little."""
 _GRACE_S: Final = 2.0
@@ -125,5 +125,6 @@ def _json_bytes(found: JobRecord | Queued) -> int:
     if isinstance(found, Queued):
         return _ROW_BYTES
     texts_bytes = size_of(found) if size_of(found) <= LARGE_BYTES else 0
-    attempts_bytes = sum(_ATTEMPT_BYTES + len(attempt.message) for attempt in found.history)
+    messages = [run.message for run in found.history] + [ended.message for ended in found.schedule.rounds]
+    attempts_bytes = sum(_ATTEMPT_BYTES + len(message) for message in messages)
     return _ROW_BYTES + texts_bytes + len(found.job.options) + attempts_bytes

@@ -119,12 +119,17 @@ class _Visit:
         return await _finish(call, self._route, answer)
 
     async def _refused(self, call: PageCall, error: Exception) -> Page:
-        """The page that the form is on, with what was typed and the reason. Raises the error if it is on none."""
+        """The page that the form is on, with what was typed and the reason. Raises the error if it is on none,
+        or on one of something that is not there."""
         if self._route.form is None:
             raise error
         problem = describe_error(error, call.request[REQUEST_ID], call.client)
         call.refusal = problem.message
-        return (await self._route.form(call))._replace(status=problem.status)
+        try:
+            page = await self._route.form(call)
+        except (Missing, StoreError):
+            raise error from None
+        return page._replace(status=problem.status)
 
     async def _stream_steps(self, call: PageCall) -> web.StreamResponse:
         """The same, as events: steps, and at last the page, or the address to go to."""

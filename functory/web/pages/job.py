@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 from aiohttp import web
 
 from functory.errors import Missing
-from functory.operations import handlers, job_changes, job_log, jobs
+from functory.operations import handlers, job_changes, job_log, jobs, schedules
 from functory.operations.jobs import Queued
 from functory.operations.why import why
 from functory.web.api.large_job import result_answer
@@ -29,6 +29,8 @@ _CHILDREN: Final = 50
 _PLAIN: Final = "text/plain; charset=utf-8"
 _UNDER_WAY: Final = frozenset({JobState.RUNNING, JobState.LAPSED})
 _AT_REST: Final = frozenset({JobState.ARCHIVED, JobState.DEFERRED})
+_MOMENTS: Final = ("until_ms", "lease_until_ms", "since_ms")
+"""In the details of a reason: the time that its text names."""
 _BAD: Final = frozenset({"failed", "error", "abandoned"})
 
 
@@ -95,6 +97,7 @@ async def show_job(call: PageCall) -> Page:
         "is_silent": _has_run(found) and found.state not in _UNDER_WAY,
         "progress": None if progress is None else _progress(progress),
         "attempts": _attempts(found),
+        **_of_schedule(found),
         "follows": origin_of(job.options),
         "children": [line_of(record) for record in children.records],
         "next_children": children.cursor,
@@ -102,10 +105,10 @@ async def show_job(call: PageCall) -> Page:
         "why": await _why(call, found),
         "can_cancel": found.state is not JobState.ARCHIVED,
         "can_retry": found.state is JobState.ARCHIVED,
-        "can_run_now": found.state is JobState.DEFERRED,
+        "can_run_now": found.state is JobState.DEFERRED or found.is_on_hold,
         "options": inert_text.show(job.options.encode()) if job.options else None,
     }
-    return Page("job.html", values, state=(found.state.value, code))
+    return Page("job.html", values, state=(found.state.value, code, found.schedule.pause is not None))
 
 
 @pages.get("/ui/t/{tenant}/job/{id}/raw/{part}", scope="read")
@@ -136,6 +139,18 @@ def _named(call: PageCall, part: str) -> str:
 async def cancel(call: PageCall) -> Go:
     await jobs.cancel_job(call.service, call.tenant, call.params["id"])
     return Go(f"{call.home}/job/{call.params['id']}", "cancelled")
+
+
+@pages.post("/ui/t/{tenant}/job/{id}/pause", scope="manage")
+async def pause(call: PageCall) -> Go:
+    await schedules.pause_schedule(call.service, call.who, call.params["id"])
+    return Go(f"{call.home}/job/{call.params['id']}", "schedule_paused")
+
+
+@pages.post("/ui/t/{tenant}/job/{id}/resume", scope="manage")
+async def resume(call: PageCall) -> Go:
+    await schedules.resume_schedule(call.service, call.who, call.params["id"])
+    return Go(f"{call.home}/job/{call.params['id']}", "resumed")
 
 
 @pages.post("/ui/t/{tenant}/job/{id}/retry", scope="manage")
@@ -173,6 +188,10 @@ def _values(
         "can_retry": False,
         "can_run_now": False,
         "attempts": [],
+        "rounds": [],
+        "can_change": False,
+        "can_pause": False,
+        "can_resume": False,
         "options": None,
         "tenant": call.tenant,
     }
@@ -197,6 +216,18 @@ def _attempts(found: JobRecord) -> list[Attempt]:
     return [attempt._replace(message=inert_text.line(attempt.message)) for attempt in reversed(found.history)]
 
 
+def _of_schedule(found: JobRecord) -> dict[str, Any]:
+    """The last rounds of a job that repeats, newest first, and what can be done with it."""
+    rounds, is_live = found.schedule.rounds, found.state is not JobState.ARCHIVED
+    return {
+        "rounds": [ended._replace(message=inert_text.line(ended.message)) for ended in reversed(rounds)],
+        "round_codes": [ended.code.value for ended in rounds],
+        "can_change": is_live and bool(found.job.repeat) and found.state not in _UNDER_WAY,
+        "can_pause": is_live and bool(found.job.repeat) and found.schedule.pause is None,
+        "can_resume": is_live and found.schedule.pause is not None,
+    }
+
+
 async def _children(call: PageCall, found: JobRecord) -> JobPage:
     if not found.children:
         return JobPage((), None)
@@ -209,7 +240,7 @@ async def _why(call: PageCall, found: JobRecord) -> Why | None:
     if found.state is JobState.ARCHIVED:
         return None
     reason = await why(call.service, call.tenant, found.job.id)
-    until_ms = reason.detail.get("until_ms") or reason.detail.get("lease_until_ms")
+    until_ms = next((reason.detail[name] for name in _MOMENTS if reason.detail.get(name)), None)
     if until_ms is None or iso_time(until_ms) not in reason.text:
         return Why(inert_text.line(reason.text, 600), None, "")
     before, _, after = reason.text.rpartition(iso_time(until_ms))
@@ -268,10 +299,16 @@ def _present(found: JobRecord) -> Step:
         case JobState.DEFERRED:
             return _next(found)
         case JobState.PAUSED:
-            is_by_relatives = found.pending_children or job.parent
-            return Step("now", "Waiting for related jobs to finish" if is_by_relatives else "Held by a consumer")
+            return Step("now", _why_paused(found))
         case JobState.ARCHIVED:
             return Step("done", "Archived", found.done_ms, "kept with its result until it is purged")
+
+
+def _why_paused(found: JobRecord) -> str:
+    if found.is_on_hold:
+        return "Paused until it is resumed"
+    is_by_relatives = found.pending_children or found.job.parent
+    return "Waiting for related jobs to finish" if is_by_relatives else "Held by a consumer"
 
 
 def _due(found: JobRecord, now_ms: int) -> Step:

@@ -11,6 +11,7 @@ NOTES: Final = {
     "posted": "Job posted.",
     "retried": "Job queued.",
     "paused": "Paused. Running jobs finish; no new ones start.",
+    "schedule_paused": "Paused. A round that has begun goes on; no new one begins.",
     "resumed": "Resumed.",
     "started": "Started.",
     "stopped": "Stopped. Jobs that are in work finish; no new ones are let into the queue.",

@@ -15,8 +15,8 @@ from functory.wire.jobs import JobSettings, Priority
 pages = Pages()
 
 _FIELDS: Final = ("payload", "delay_s", "priority", "unique", "repeat")
-_PRIORITIES: Final = {"1000": "high", "500": "normal", "0": "low"}
-_NUMBERS: Final[dict[str, Priority]] = {"1000": 1000, "500": 500, "0": 0}
+PRIORITIES: Final = {"1000": "high", "500": "normal", "0": "low"}
+NUMBERS: Final[dict[str, Priority]] = {"1000": 1000, "500": 500, "0": 0}
 
 
 @pages.get("/ui/t/{tenant}/type/{type}/post", scope="submit")
@@ -25,7 +25,7 @@ async def show_form(call: PageCall) -> Page:
         "type": call.type_name,
         "has_handler": await handlers.find_handler(call.service, call.tenant, call.type_name) is not None,
         "draft": {name: call.form.get(name, "") for name in _FIELDS},
-        "priorities": _PRIORITIES,
+        "priorities": PRIORITIES,
     }
     return Page("post_job.html", values)
 
@@ -47,7 +47,7 @@ def _submission(call: PageCall) -> Submission:
         raise InvalidInput("The delay must be between 0 seconds and a year.", detail={"field": "delay_s"})
     settings = JobSettings(
         delay_s=delay_s or None,
-        priority=_NUMBERS.get(priority, UNSET),
+        priority=NUMBERS.get(priority, UNSET),
         repeat=form.get("repeat", "").strip() or UNSET,
     )
     payload = form.get("payload", "").replace("\r\n", "\n")  # browsers send their own line ends

@@ -3,7 +3,7 @@ it."""
 
 from typing import Final, NamedTuple
 
-from functory.operations import jobs
+from functory.operations import schedules
 from functory.web.pages import inert_text
 from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Page, Pages
@@ -27,13 +27,17 @@ class ScheduleLine(NamedTuple):
     """Of the last round; empty: there was none."""
     done_ms: int
     message: str
+    paused_ms: int
+    """Since when it is paused; 0: it is not."""
+    codes: tuple[str, ...]
+    """Of the last rounds, oldest first."""
 
 
 @pages.get("/ui/t/{tenant}/schedules", scope="read", live="live/schedules.html")
 async def list_schedules(call: PageCall) -> Page:
     cursor = call.query("cursor") or None
     try:
-        page = await jobs.list_schedules(call.service, call.tenant, cursor=cursor, limit=_PAGE_SCHEDULES)
+        page = await schedules.list_schedules(call.service, call.tenant, cursor=cursor, limit=_PAGE_SCHEDULES)
     except InvalidValue as error:
         call.refusal, page = str(error), JobPage((), None)
     values = {
@@ -57,4 +61,6 @@ def _line_of(record: JobRecord) -> ScheduleLine:
         outcome.code.value if outcome else "",
         record.done_ms if outcome else 0,
         inert_text.line(outcome.message, 160) if outcome else "",
+        record.schedule.pause.since_ms if record.schedule.pause else 0,
+        tuple(ended.code.value for ended in record.schedule.rounds),
     )

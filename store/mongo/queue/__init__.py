@@ -16,6 +16,7 @@ expire.py        lapsed leases, old jobs, traces of crashes
 seqs.py          the numbers of indexed queues
 window.py        the window of a consumer: what is held, what is let in
 job_changes.py   update, cancel, replay and delete single jobs; indexed queues
+schedules.py     what a change makes of a job that repeats: its next round, a pause, an extra round
 numbers.py       numbers of jobs within their tenant
 listing.py       reads jobs, one by one and in pages; documents.py makes values of documents and back
 """

@@ -8,7 +8,6 @@ wants it takes it over by compare and swap, so of two creators one gets it and t
 """
 
 from collections.abc import Sequence
-from functools import partial
 from math import inf
 from typing import Final
 
@@ -20,6 +19,7 @@ from store.mongo.queue.changes import apply
 from store.mongo.queue.documents import data_fields, job_document, job_state, kept_data
 from store.mongo.queue.endings import NEEDED, Step, as_read, key_of
 from store.mongo.queue.relatives import HOLD, follow, wake_parent
+from store.mongo.queue.schedules import placed
 from store.mongo.queue.seqs import close_seqs, give_seqs, is_beyond, numbered_types
 from store.mongo.queue.turns import note_turns
 from store.mongo.queue.window import HeldJob, look_again
@@ -30,7 +30,9 @@ from store.mongo.server.driver import Document, find_and_update
 from store.mongo.server.tally import Effect, entering
 from store.refusals import check_holder
 from store.values.again import says_it_again, takes_time
+from store.values.job_changes import JobChange, Timing
 from store.values.jobs import CreateReport, Creation, NewJob
+from store.values.schedules import schedule_from
 from vocabulary.names import tenant_of
 
 ATTEMPTS: Final = 20
@@ -60,17 +62,18 @@ async def check_creation(db: Core, job: NewJob, now_ms: int, keeps: frozenset[st
     if job.unique:
         holder = await find_holder(db, await find_name(db, job.jobtype, job.unique), now_ms)
         if holder is not None:
-            await _check_holder(db, holder, job, keeps)
+            await _check_holder(db, holder, job, keeps, now_ms)
             return
     if job.parent:
         await _check_parent(db, job)
 
 
-async def _check_holder(db: Core, holder: Document, job: NewJob, keeps: frozenset[str]) -> bool:
+async def _check_holder(db: Core, holder: Document, job: NewJob, keeps: frozenset[str], now_ms: int) -> bool:
     """Whether it is running. Raises Conflict."""
     is_running = bool(holder["s"] == schema.RUNNING)
     is_same = is_running and await _says_it_again(db, holder, job, keeps)
-    check_holder(job, holder["_id"], holder.get("parent", ""), is_running=is_running and not is_same)
+    is_busy, is_ending = is_running and not is_same, schedule_from(holder.get("sched")).ending_ms > now_ms
+    check_holder(job, holder["_id"], holder.get("parent", ""), is_running=is_busy, is_ending=is_ending)
     return is_running
 
 
@@ -194,7 +197,7 @@ async def find_holder(db: Core, name: Document, now_ms: int) -> Document | None:
     """The live job that has the name."""
     if name["job"] is None:
         return None
-    holder = await db.collections.jobs.find_one({"_id": name["job"]}, {**NEEDED, "repeat": 1})
+    holder = await db.collections.jobs.find_one({"_id": name["job"]}, NEEDED)
     if holder is None or holder["s"] in schema.LIVE_STATES:
         return holder
     if holder["s"] == schema.HIDDEN:
@@ -248,59 +251,50 @@ async def name_for_replay(db: Core, document: Document, now_ms: int) -> bool:
 async def change_holder(
     db: Core, holder: Document, job: NewJob, keeps: frozenset[str], now_ms: int
 ) -> CreateReport | None:
-    if await _check_holder(db, holder, job, keeps):
+    if await _check_holder(db, holder, job, keeps, now_ms):
         return CreateReport(holder["_id"], created=False, state=job_state(holder, now_ms))
-    data = None if "data" in keeps else job.data
-    repeat = None if "repeat" in keeps else job.repeat
-    priority = None if "priority" in keeps else job.priority
-    dt_ms = job.dt_ms if takes_time(job, holder.get("repeat", ""), keeps) else None
-    change = partial(change_in_place, data=data, repeat=repeat, priority=priority, dt_ms=dt_ms, now_ms=now_ms)
-    if not await change(db, holder, is_new_round=dt_ms is not None):
+    takes = takes_time(job, holder.get("repeat", ""), keeps)
+    change = JobChange(
+        data=None if "data" in keeps else job.data,
+        dt_ms=job.dt_ms if takes else None,
+        timing=Timing.ANEW if takes else Timing.MOVED,
+        repeat=None if "repeat" in keeps else job.repeat,
+        priority=None if "priority" in keeps else job.priority,
+    )
+    after = await change_in_place(db, holder, change, now_ms)
+    if after is None:
         return None
-    after = holder if dt_ms is None else holder | {"at": dt_ms}
     return CreateReport(holder["_id"], created=False, state=job_state(after, now_ms))
 
 
-async def change_in_place(
-    db: Core,
-    document: Document,
-    *,
-    data: bytes | None,
-    repeat: str | None,
-    priority: int | None,
-    dt_ms: int | None,
-    now_ms: int,
-    is_new_round: bool = False,
-) -> bool:
-    """Change what is given of a live job, if it is as it was read. is_new_round: it is not an attempt of one that has
-    begun, if it waits for nobody."""
-    fields: Document = {}
-    dropped: Document = {}
-    size_bytes = deferred = 0
-    if data is not None:
-        fields |= data_fields(await db.blobs.put(document["_id"], data), data)
-        size_bytes = len(data) - document["size"]
-    if repeat is not None:
-        (fields if repeat else dropped)["repeat"] = repeat
-    if priority is not None:
-        fields["prio"] = priority
-    if dt_ms is not None:
-        fields |= {"at": dt_ms, "due": dt_ms}
-        if document["s"] == schema.QUEUED:
-            later = dt_ms > now_ms
-            (fields if later else dropped)["d"] = True
-            deferred = int(later) - int(document.get("d", False))
-            if is_new_round:
-                fields["attempts"] = 0
-                dropped |= {"begun": "", "planned": "", "past": ""}
+async def change_in_place(db: Core, document: Document, change: JobChange, now_ms: int) -> Document | None:
+    """Change what is given of a live job, if it is as it was read. Returns where it stands then."""
+    fields, dropped, deferred, blocked = placed(document, change, now_ms)
+    size_bytes = 0
+    if change.data is not None:
+        fields |= data_fields(await db.blobs.put(document["_id"], change.data), change.data)
+        size_bytes = len(change.data) - document["size"]
+    if change.repeat is not None:
+        (fields if change.repeat else dropped)["repeat"] = change.repeat
+    if change.priority is not None:
+        fields["prio"] = change.priority
     update = {"$set": fields, "$unset": dropped, "$inc": {"rev": 1}}
-    effect = Effect(document["type"], document["_id"], deferred=deferred, size_bytes=size_bytes, key=key_of(document))
-    effect = entering(effect, document | fields)
+    effect = Effect(
+        document["type"],
+        document["_id"],
+        deferred=deferred,
+        blocked=blocked,
+        size_bytes=size_bytes,
+        key=key_of(document),
+    )
+    after = document | fields
+    if after["s"] == schema.QUEUED:
+        effect = entering(effect, after)
     step = Step(as_read(document), {key: value for key, value in update.items() if value}, effect)
     applied = bool(await apply(db, [step], now_ms))
-    if data is not None:
+    if change.data is not None:
         await db.blobs.remove([document.get("blob") if applied else fields["blob"]])
-    return applied
+    return after if applied else None
 
 
 async def drop_hidden(db: Core, document: Document, now_ms: int) -> None:

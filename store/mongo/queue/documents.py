@@ -4,6 +4,7 @@ Fields with an empty value are left out: a plain job of a 100-byte payload is ab
 the job says of itself: `d`, counted as deferred; `kin`, has a parent or children, `kids` of them, and
 `pend`, a parent waits for it; `todo`, steps that follow for relatives; `rev`, grows when data or place are
 changed; `replays`, how often it began anew, which gives it no new token; `past`, its history; `claim`, the last claim;
+`sched`, what is kept of one that repeats (schedule_fields);
 `next`, when a paused job is due again if not at once; `head`, the beginning of a payload over HEAD_FROM_BYTES; `ops`,
 the last changes that the ledger counted. A job with a `key` is in the queue of its key: its `dom` is null, which no
 claim of jobs without a key looks for, and its rate domain is `kdom`.
@@ -19,14 +20,17 @@ from store.mongo.server.blobs import Kept
 from store.mongo.server.driver import Document
 from store.names import DONE_LOCK, DONE_OFFSET_MS, MAX_BEGIN_BYTES, PAUSED_LOCK, number_of
 from store.values.jobs import Attempt, Job, JobRecord, NewJob, Outcome
+from store.values.schedules import schedule_from
 from vocabulary.states import Code, JobState
 
 HEAD_FROM_BYTES: Final = 4096
 """The beginning of a larger payload is kept apart: listings show it, and no server returns a part of a field."""
 
-WITHOUT_HEADS: Final = {"data": 0, "out.result": 0, "out.log": 0, "past": 0, "ops": 0}
-WITHOUT_BYTES: Final = WITHOUT_HEADS | {"head": 0}
-"""Projections for listings, with the beginnings of large payloads and without."""
+_WITHOUT_TEXTS: Final = {"data": 0, "out.result": 0, "out.log": 0, "past": 0, "ops": 0}
+WITH_HEADS: Final = _WITHOUT_TEXTS | {"sched.rounds": 0}
+WITH_ROUNDS: Final = _WITHOUT_TEXTS | {"head": 0}
+WITHOUT_BYTES: Final = WITH_HEADS | {"head": 0}
+"""Projections for listings: with the beginnings of large payloads, with the rounds of schedules, and with neither."""
 
 
 def job_document(job: NewJob, data: Kept, *, state: str, deferred: bool, seq: int | None) -> Document:
@@ -192,6 +196,7 @@ def record_from(
         pending_children=children[1],
         history=history_from(document),
         number=number_of(document.get("no")),
+        schedule=schedule_from(document.get("sched")),
     )
 
 

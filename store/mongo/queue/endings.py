@@ -8,6 +8,7 @@ from store.mongo.server.blobs import Kept
 from store.mongo.server.driver import Document
 from store.mongo.server.tally import Effect, entering, of_run
 from store.values.jobs import Archive, Finish, Outcome, Rearm, Release, Retry, with_attempt
+from store.values.schedules import Round, after_round, schedule_fields, schedule_from
 
 NEEDED: Final = {
     "type": 1,
@@ -29,6 +30,8 @@ NEEDED: Final = {
     "rev": 1,
     "replays": 1,
     "unique": 1,
+    "repeat": 1,
+    "sched": 1,
     "key": 1,
     "dom": 1,
     "prio": 1,
@@ -75,6 +78,11 @@ def held_by(document: Document, owner: str) -> Document:
     }
 
 
+def ended_by(document: Document, owner: str) -> Document:
+    """As `held_by`; and if a round ends with that, nobody has changed the schedule since it was read."""
+    return held_by(document, owner) | ({"rev": document.get("rev")} if "repeat" in document else {})
+
+
 def as_read(document: Document) -> Document:
     """The condition that nothing has moved the job since it was read."""
     same = ("s", "token", "at", "d", "rev", "kids", "size")
@@ -93,9 +101,9 @@ def release_step(
     condition = held_by(document, owner)
     if isinstance(release, Archive | Finish):
         step = archive_step(document, release.outcome, result, now_ms=now_ms, ran=True)
-        return step._replace(condition=condition | {"kin": False})
+        return step._replace(condition=ended_by(document, owner) | {"kin": False})
     if isinstance(release, Rearm):
-        condition |= {"kin": document["kin"]}
+        condition = ended_by(document, owner) | {"kin": document["kin"]}
     if isinstance(release, Retry | Rearm):
         return queue_again_step(document, release, result, data, condition, owner, now_ms)
     return unclaim_step(document, condition, now_ms)
@@ -143,7 +151,30 @@ def archive_step(document: Document, outcome: Outcome, result: Kept | None, *, n
     }
     if document.get("pend"):
         update["$set"]["pend"] = False
+    if "repeat" in document:
+        update["$set"] |= round_fields(document, outcome, document["lock"] if ran else "")
     return Step(as_read(document), update, effect)
+
+
+def round_fields(document: Document, outcome: Outcome, owner: str) -> Document:
+    """What is written when a round of a job ends that repeats."""
+    planned_ms: int = document["planned"] if "planned" in document else document["due"]
+    ended = Round(
+        planned_ms, outcome.started_ms, outcome.duration_us, outcome.code,
+        outcome.exitcode, outcome.message, document["attempts"], outcome.handler_version, owner,
+    )  # fmt: skip
+    return {"sched": schedule_fields(after_round(schedule_from(document.get("sched")), ended))}
+
+
+def regular_ms(document: Document, due_ms: int) -> int:
+    """When the next round is due that would be due then: an extra round does not move it."""
+    regular: int = document.get("sched", {}).get("regular", due_ms)
+    return regular
+
+
+def is_paused(document: Document) -> bool:
+    """Whether its tenant has paused it: no round of it begins."""
+    return "pause" in document.get("sched", {})
 
 
 def pause_step(document: Document, outcome: Outcome, result: Kept | None, *, owner: str, now_ms: int) -> Step:
@@ -172,12 +203,12 @@ def pause_step(document: Document, outcome: Outcome, result: Kept | None, *, own
     return Step(held_by(document, owner) | {"kids": document.get("kids")}, update, effect)
 
 
-def queue_step(document: Document, *, due_ms: int, now_ms: int, **fields: Any) -> Step:
-    """A paused or held job becomes eligible at due_ms. Nothing is left to do for relatives: a step that came too late
-    would reach the children of its next run."""
-    deferred = due_ms > now_ms
+def queue_step(document: Document, *, due_ms: int, now_ms: int, on_hold: bool = False, **fields: Any) -> Step:
+    """A paused or held job becomes eligible at due_ms, or with on_hold when it is resumed. Nothing is left to do for
+    relatives: a step that came too late would reach the children of its next run."""
+    deferred = due_ms > now_ms and not on_hold
     update: dict[str, dict[str, Any]] = {
-        "$set": {"s": schema.QUEUED, "at": due_ms, "due": due_ms, **fields},
+        "$set": {"s": schema.HELD if on_hold else schema.QUEUED, "at": due_ms, "due": due_ms, **fields},
         "$unset": {"next": ""},
     }
     if marks := makings(document):
@@ -186,6 +217,8 @@ def queue_step(document: Document, *, due_ms: int, now_ms: int, **fields: Any) -
         update["$unset"]["todo"] = ""
     if deferred:
         update["$set"]["d"] = True
+    if on_hold:
+        return Step(as_read(document), update, Effect(document["type"], document["_id"], key=key_of(document)))
     effect = Effect(document["type"], document["_id"], blocked=-1, deferred=int(deferred), key=key_of(document))
     return Step(as_read(document), update, entering(effect, document))
 
@@ -210,9 +243,11 @@ def queue_again_step(
     """A run is over and the job is not: another attempt of its round, or its next round."""
     rearmed = isinstance(release, Rearm)
     kept = outcome_document(release.outcome, result)
-    deferred = release.dt_ms > now_ms
+    due_ms, on_hold = (regular_ms(document, release.dt_ms), is_paused(document)) if rearmed else (release.dt_ms, False)
+    deferred = due_ms > now_ms and not on_hold
+    state = schema.HELD if on_hold else schema.QUEUED
     update: dict[str, dict[str, Any]] = {
-        "$set": {"s": schema.QUEUED, "at": release.dt_ms, "due": release.dt_ms, "done": now_ms, "out": kept},
+        "$set": {"s": state, "at": due_ms, "due": due_ms, "done": now_ms, "out": kept},
         "$unset": {"lock": ""},
     }
     if deferred:
@@ -220,7 +255,7 @@ def queue_again_step(
     else:
         update["$unset"]["d"] = ""
     if rearmed:
-        update["$set"]["attempts"] = 0
+        update["$set"] |= {"attempts": 0} | round_fields(document, release.outcome, owner)
         update["$unset"] |= {"begun": "", "planned": "", "past": ""}
     else:
         history = with_attempt(history_from(document), document["attempts"], release.outcome, owner)
@@ -229,8 +264,16 @@ def queue_again_step(
         update["$set"] |= {"begun": document.get("begun", first_ms), "planned": document.get("planned", first_ms)}
     change = int(deferred) - int(document.get("d", False))
     grown_bytes = _grown(document, kept)
-    effect = Effect(document["type"], document["_id"], deferred=change, size_bytes=grown_bytes, key=key_of(document))
-    step = Step(condition, update, of_run(entering(effect, document), release.outcome, runnable_since(document)))
+    effect = Effect(
+        document["type"],
+        document["_id"],
+        deferred=change,
+        blocked=int(on_hold),
+        size_bytes=grown_bytes,
+        key=key_of(document),
+    )
+    effect = effect if on_hold else entering(effect, document)
+    step = Step(condition, update, of_run(effect, release.outcome, runnable_since(document)))
     return with_data(step, document, release.data, data)
 
 

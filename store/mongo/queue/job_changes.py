@@ -1,7 +1,7 @@
 """Changes of single jobs by their tenant: update, cancel, replay, delete; the progress of indexed queues."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pymongo import UpdateOne
 
@@ -25,6 +25,9 @@ from store.values.job_changes import JobChange
 from store.values.jobs import CANCELLED, IndexState
 from vocabulary.states import Code, JobState
 
+_LEFT_BEHIND: Final = ("sched.pause", "sched.regular", "sched.ending")
+"""By the end of a job: if it runs again, that is forgotten. Its last rounds stay."""
+
 
 class MongoJobChanges(Core):
     @once
@@ -32,10 +35,11 @@ class MongoJobChanges(Core):
         while True:
             job = await _find(self, tenant, job_id)
             delivery = job["token"] if job["s"] == schema.RUNNING else None
-            check_update(job_id, change, delivery, has_ended=job["s"] in schema.ARCHIVED_STATES)
-            data, dt_ms = change.data, change.dt_ms
-            if await change_in_place(self, job, data=data, repeat=None, priority=None, dt_ms=dt_ms, now_ms=now_ms):
-                return job_state(job if dt_ms is None else job | {"at": dt_ms}, now_ms)
+            has_ended = job["s"] in schema.ARCHIVED_STATES
+            check_update(job_id, change, delivery, repeat=job.get("repeat", ""), has_ended=has_ended)
+            after = await change_in_place(self, job, change, now_ms)
+            if after is not None:
+                return job_state(after, now_ms)
 
     @once
     async def cancel_job(self, tenant: str, job_id: str, *, now_ms: int, running: bool = False) -> None:
@@ -151,7 +155,7 @@ async def _move(db: Core, tenant: str, job_id: str, move: _Move, now_ms: int) ->
         step.update["$unset"]["d"] = ""
     out = job.get("out", {})
     if not is_archived:  # what its last run left says why it is tried again
-        step.update["$unset"] = {name: "" for name in step.update["$unset"] if not name.startswith("out.")}
+        step.update["$unset"] = {name: "" for name in step.update["$unset"] if "." not in name}
     before_bytes = job["size"] + outcome_bytes(job)
     after_bytes = before_bytes - (out.get("size", 0) if is_archived else 0)
     after_bytes += 0 if data is None else len(data) - job["size"]
@@ -207,7 +211,7 @@ def _replay_step(job: Document, dt_ms: int, now_ms: int, parents: Collection[str
         queued["pend"] = True
     update = {
         "$set": queued,
-        "$unset": dict.fromkeys(("begun", "planned", "out.result", "out.blob", "out.size"), ""),
+        "$unset": dict.fromkeys(("begun", "planned", "out.result", "out.blob", "out.size", *_LEFT_BEHIND), ""),
         "$inc": {"replays": 1},
     }
     effect = Effect(

@@ -12,8 +12,9 @@ from typing import Final
 from store.errors import InvalidValue, StoreCorrupt
 from store.mongo.queue.documents import (
     HEAD_FROM_BYTES,
+    WITH_HEADS,
+    WITH_ROUNDS,
     WITHOUT_BYTES,
-    WITHOUT_HEADS,
     job_state,
     kept_data,
     kept_result,
@@ -26,6 +27,7 @@ from store.mongo.server.driver import Document, aggregate
 from store.names import check_job_id
 from store.values.jobs import JobFilter, JobPage, JobRecord, time_window
 from store.values.repeating import RepeatingPlace, place_of
+from store.values.schedules import LISTED_ROUNDS, latest
 from vocabulary.names import tenant_of
 from vocabulary.states import FINAL_CODES, Code, JobState
 
@@ -112,7 +114,7 @@ class MongoListing(Core):
         types = await _types_of(self, tenant) if where.names is None else list(where.names)
         order = -1 if newest_first else 1
         named, hint = _named(where)
-        shown = WITHOUT_HEADS if max_bytes else WITHOUT_BYTES
+        shown = WITH_HEADS if max_bytes else WITHOUT_BYTES
         pages = [
             self.collections.jobs.find(part | named | {"at": window} | after, shown, hint=hint).sort(
                 [("at", order), ("_id", order)]
@@ -134,12 +136,14 @@ class MongoListing(Core):
         rows: list[Document] = []
         for part in parts if cursor is not None else parts[1:]:
             which = part | {"repeat": {"$exists": True}, "s": schema.LIVE_RANGE}
-            found = self.collections.jobs.find(which, WITHOUT_BYTES, hint=schema.REPEATING)
+            found = self.collections.jobs.find(which, WITH_ROUNDS, hint=schema.REPEATING)
             count = limit + 1 - len(rows)
             if count:
                 rows += await found.sort([("type", 1), ("_id", 1)]).limit(count).to_list(count)
         more = RepeatingPlace(rows[limit - 1]["type"], rows[limit - 1]["_id"]).cursor if len(rows) > limit else None
-        return JobPage(await _records(self, rows[:limit], now_ms), more)
+        records = await _records(self, rows[:limit], now_ms)
+        shown = [it._replace(schedule=latest(it.schedule, LISTED_ROUNDS)) for it in records]
+        return JobPage(tuple(shown), more)
 
     @repeatable
     async def list_children(

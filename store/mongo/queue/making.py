@@ -25,7 +25,8 @@ from store.mongo.queue.turns import note_turns
 from store.mongo.server import schema
 from store.mongo.server.core import Core, once
 from store.mongo.server.driver import Document, retried
-from store.values.jobs import Archive, Finish, MakingEnd, Rearm, ReleaseReport, Retry
+from store.values.jobs import Archive, Finish, Rearm, ReleaseReport, Retry
+from store.values.making import MakingEnd
 from vocabulary.names import tenant_of
 
 

@@ -27,12 +27,15 @@ from store.mongo.queue.endings import (
     NEEDED,
     Step,
     archive_step,
+    ended_by,
     enter_step,
-    held_by,
+    is_paused,
     makings,
     pause_step,
     queue_again_step,
     queue_step,
+    regular_ms,
+    round_fields,
     runnable_since,
     with_data,
 )
@@ -139,7 +142,7 @@ async def _end_of_round(
 ) -> tuple[Step, str]:
     """Paused in both cases where children wait: a job that is queued can be claimed and get new children, which a step
     that is done late must not reach."""
-    held = held_by(document, owner) | {"kids": document.get("kids")}
+    held = ended_by(document, owner) | {"kids": document.get("kids")}
     if not (_has_kids(document, made) and await _is_waited_for(db, document["_id"])):
         step = queue_again_step(document, release, result, data, held, owner, now_ms)
         return with_made(step, document, made), schema.QUEUED
@@ -147,8 +150,9 @@ async def _end_of_round(
     if release.outcome.code == Code.OK:
         step = with_made(_with_todo(step, document, [FREE]), document, made)
         return with_data(step, document, release.data, data), schema.PAUSED
-    step = step._replace(effect=of_run(step.effect, release.outcome, runnable_since(document)))
-    step.update["$set"]["next"] = release.dt_ms
+    step = step._replace(condition=held, effect=of_run(step.effect, release.outcome, runnable_since(document)))
+    step.update["$set"]["next"] = regular_ms(document, release.dt_ms)
+    step.update["$set"] |= round_fields(document, release.outcome, owner)
     step.update["$unset"] |= {"planned": "", "past": ""}
     del step.update["$set"]["planned"], step.update["$unset"]["next"]
     step = with_made(_with_todo(step, document, [CANCEL, WAKE]), document, made)
@@ -172,7 +176,7 @@ async def _ending(
         return step if carried is None else with_data(step, document, *carried)
     step = archive_step(document, outcome, result, now_ms=now_ms, ran=owner is not None)
     if owner is not None:
-        step = step._replace(condition=held_by(document, owner) | {"kids": document.get("kids")})
+        step = step._replace(condition=ended_by(document, owner) | {"kids": document.get("kids")})
     todo = [UP] if document.get("pend") else []
     if kids and outcome.code != Code.OK:
         todo.append(STOP if outcome.code == Code.CANCELLED else CANCEL)
@@ -213,8 +217,8 @@ async def wake_parent(db: Core, parent_id: str, now_ms: int) -> None:
         parent = await db.collections.jobs.find_one({"_id": parent_id, "s": schema.PAUSED}, NEEDED)
         if parent is None or await _is_waited_for(db, parent_id):
             return
-        due_ms = parent.get("next", now_ms)
-        if await apply(db, [queue_step(parent, due_ms=due_ms, now_ms=now_ms, attempts=0)], now_ms):
+        due_ms, on_hold = parent.get("next", now_ms), "next" in parent and is_paused(parent)
+        if await apply(db, [queue_step(parent, due_ms=due_ms, now_ms=now_ms, on_hold=on_hold, attempts=0)], now_ms):
             return
 
 

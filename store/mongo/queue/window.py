@@ -44,6 +44,10 @@ async def numbered(db: Core, jobtype: str) -> Numbered:
     return Numbered(head, found.get("processed", 0), found.get("released"))
 
 
+_BY_WINDOW: Final[Document] = {"parent": None, "sched.pause": None}
+"""Of a job that is held: not by its parent, and not because it is paused."""
+
+
 async def windows(db: Core, jobtypes: Collection[str], **which: Document) -> dict[str, int]:
     """Of these types those that have a consumer, and the last number that was let in."""
     consumed = {"_id": {"$in": list(jobtypes)}, "released": {"$gte": 0}} | which
@@ -53,13 +57,13 @@ async def windows(db: Core, jobtypes: Collection[str], **which: Document) -> dic
 
 async def let_in(db: Core, jobtype: str, after: int, until: int, now_ms: int) -> int:
     """Held jobs with these numbers enter the queue."""
-    which = {"type": jobtype, "seq": {"$gt": after, "$lte": until}, "s": schema.HELD, "parent": None}
+    which = {"type": jobtype, "seq": {"$gt": after, "$lte": until}, "s": schema.HELD, **_BY_WINDOW}
     return await _queue(db, which, now_ms)
 
 
 async def let_go(db: Core, jobtype: str, limit: int, now_ms: int) -> int:
     """Held jobs with any number enter the queue."""
-    which = {"s": schema.HELD, "type": jobtype, "parent": None}
+    which = {"s": schema.HELD, "type": jobtype, **_BY_WINDOW}
     return await _queue(db, which, now_ms, limit)
 
 
@@ -69,7 +73,7 @@ async def look_again(db: Core, held: Collection[HeldJob], now_ms: int) -> None:
     released = await windows(db, {job.jobtype for job in held})
     free = [job.id for job in held if job.seq <= released.get(job.jobtype, job.seq)]
     if free:
-        await _queue(db, {"_id": {"$in": free}, "s": schema.HELD, "parent": None}, now_ms)
+        await _queue(db, {"_id": {"$in": free}, "s": schema.HELD, **_BY_WINDOW}, now_ms)
 
 
 async def _queue(db: Core, which: Document, now_ms: int, limit: int = 0) -> int:

@@ -127,6 +127,7 @@ async def _job(db: Core, document: Document) -> JobCopy:
         history=record.history,
         number=record.number,
         next_ms=document.get("next") if document["s"] == schema.PAUSED else None,
+        schedule=record.schedule,
     )
 
 

@@ -20,6 +20,7 @@ from store.mongo.server.driver import Document, retried, upserted
 from store.mongo.server.tally import Effect, entering
 from store.names import DONE_LOCK, PAUSED_LOCK, number_key
 from store.values.jobs import NewJob
+from store.values.schedules import schedule_fields
 from store.values.transfer import (
     AuditRecord,
     JobCopy,
@@ -108,6 +109,8 @@ async def _document(db: Core, copy: JobCopy, now_ms: int) -> Document:
         document["no"] = number_key(tenant_of(job.jobtype), copy.number)
     if copy.history:
         document["past"] = history_documents(copy.history)
+    if fields := schedule_fields(copy.schedule):
+        document["sched"] = fields
     return document
 
 

@@ -46,8 +46,8 @@ class Deliveries:
     def remember(self, documents: Iterable[Document]) -> None:
         """Documents as they are after the claim. Ensures: neither payload nor result is kept alive."""
         for document in documents:
-            if "past" in document:
-                continue  # a history may be long, and a retry is rare enough to be read again
+            if "past" in document or "repeat" in document:
+                continue  # what is kept of earlier runs may be long, and they are rare enough to be read again
             short: Document = {field: document[field] for field in _REMEMBERED if field in document}
             if "out" in document:
                 last = document["out"]

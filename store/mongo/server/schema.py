@@ -7,7 +7,8 @@ ordered, so that one index serves every listing and all upkeep:
     q    queued: waiting or deferred                    due time
     r    running, or lapsed                             end of the lease
     p    paused: a parent that waits for its children   when it was paused
-    k    paused: a child held by its running parent     due time
+    k    paused: held by its running parent or by a     due time
+         consumer, or between two rounds by its tenant
     ao af ab ac   archived: ok, failed, abandoned, cancelled     when it ended
     h    being created: not there yet for any reader
     x    being purged: not there any more
@@ -35,7 +36,8 @@ from then on. Raise it when a program of the version before would break a promis
 2   consumers, numbers, secrets, files of handlers, keys of jobs, rates by pattern
 3   keys that wait for a token of a rate domain
 4   a list of jobs that repeat
-5   alert rules; jobs by unique name, key and failure; beginnings of large payloads
+5   alert rules; jobs by unique name, key and failure; beginnings of large payloads; schedules that are paused, and
+    their rounds
 """
 
 SERIES: Final = ("audit", "sysids", "writers")

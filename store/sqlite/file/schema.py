@@ -15,7 +15,8 @@ What a row of `jobs` means:
   must not reach a newer type that took the number of a deleted one.
 - turn is the integer of its key in `turns`, NULL without one, and prio then repeats the priority of its lane. Jobs with
   a key have lanes of their own (`keyed`), which only count them: they are claimed by turn (queue/turns.py).
-- history is what `rows.encode_history` makes of the runs that ended with retry or error.
+- history is what `rows.encode_history` makes of the runs that ended with retry or error; schedule what
+  `rows.encode_schedule` makes of what is kept of a job that repeats.
 - data and result over INLINE_BYTES are in `blobs` under 2*n and 2*n+1, so that a change of state rewrites a short row
   and not the payload.
 """
@@ -40,7 +41,7 @@ class State(IntEnum):
     WAITING = 0
     DEFERRED = 1
     RUNNING = 2
-    HELD = 3  # a child that waits for its running parent to finish
+    HELD = 3  # out of the queue: for a running parent, for a consumer, or paused between two rounds
     BLOCKED = 4  # a parent that waits for its children
     ARCHIVED = 5
 
@@ -286,9 +287,14 @@ CREATE INDEX jobs_failed_paused ON jobs (type, fingerprint, due) WHERE fingerpri
 """
 """Jobs by unique name, by key and by the error of their last run. Jobs that have none of these are in none of them."""
 
+_SCHEDULES: Final = """
+ALTER TABLE jobs ADD COLUMN schedule TEXT;
+"""
+"""Of jobs that repeat: their last rounds, a pause, an extra round, a cancel that is under way."""
+
 MIGRATIONS: Final = (
     _FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS, _NUMBERS, _SECRETS, _PULLED, _CONTENTS, KEYS, READY, _FAMILIES,
-    TOKENS, _REPEATING, _ALERTS, _FINDING,
+    TOKENS, _REPEATING, _ALERTS, _FINDING, _SCHEDULES,
 )  # fmt: skip
 
 

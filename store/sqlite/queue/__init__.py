@@ -15,6 +15,7 @@ families.py      what the end of a parent means for its children, in steps
 expire.py        lapsed leases and old jobs
 window.py        the window of a consumer: numbers, what is held, what is let in
 job_changes.py   update, cancel, replay and delete single jobs; indexed queues
+schedules.py     what a change makes of a job that repeats: its next round, a pause, an extra round
 numbers.py       numbers of jobs within their tenant
 row_changes.py   the changes of rows that several of these share
 listing.py       reads jobs, one by one and in pages; listing_ranges.py what pages are merged from;

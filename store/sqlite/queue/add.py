@@ -6,13 +6,16 @@ from typing import Any, Final
 from store.errors import Conflict, NotFound
 from store.refusals import check_holder
 from store.sqlite.file.bulk import Bulk, alike, by_key
-from store.sqlite.file.schema import DEFERRED, INLINE_BYTES, LIVE, QUEUED, WAITING, State
+from store.sqlite.file.schema import DEFERRED, INLINE_BYTES, LIVE, WAITING, State
 from store.sqlite.file.writer import Tx
-from store.sqlite.queue.row_changes import Spot, change_due, change_payload, change_priority, put_in_queue
-from store.sqlite.queue.rows import data_key, disposition, inline, read_blob, write_blob
+from store.sqlite.queue.endings import COLUMNS, Row
+from store.sqlite.queue.row_changes import change_payload, change_priority, put_in_queue
+from store.sqlite.queue.rows import data_key, decode_schedule, disposition, inline, read_blob, write_blob
+from store.sqlite.queue.schedules import change_schedule
 from store.sqlite.queue.turns import enter, turns_of
 from store.sqlite.queue.window import give_numbers
 from store.values.again import says_it_again, takes_time
+from store.values.job_changes import JobChange, Timing
 from store.values.jobs import AddReport, CreateReport, JournalPosition, NewJob, state_of
 from vocabulary.names import tenant_of
 from vocabulary.states import JobState
@@ -23,12 +26,8 @@ INSERT_PLAIN: Final = Bulk(f"INSERT INTO jobs ({_PLAIN})", 8, "ON CONFLICT (id) 
 _INSERT: Final = Bulk(f"INSERT INTO jobs ({_PLAIN}, {_SELDOM})", 11, "ON CONFLICT (id) DO NOTHING")
 _INSERT_KEYED: Final = Bulk(f"INSERT INTO jobs ({_PLAIN}, {_SELDOM}, turn, prio)", 13, "ON CONFLICT (id) DO NOTHING")
 _BY_WIDTH: Final = {bulk.width: bulk for bulk in (INSERT_PLAIN, _INSERT, _INSERT_KEYED)}
-_ANEW: Final = (
-    f"UPDATE jobs SET attempts = 0, begun = NULL, planned = NULL, history = NULL WHERE n = ? AND state {QUEUED}"
-)
 _HOLDER: Final = (
-    "SELECT id, parent, repeat, n, state, type, lane FROM jobs"
-    f" WHERE type = ? AND uniq = ? AND uniq IS NOT NULL AND state {LIVE}"
+    f"SELECT {COLUMNS} FROM jobs j WHERE j.type = ? AND j.uniq = ? AND j.uniq IS NOT NULL AND j.state {LIVE}"
 )
 
 
@@ -135,15 +134,17 @@ def create_job(tx: Tx, job: NewJob, keeps: frozenset[str], now_ms: int) -> Creat
         return CreateReport(job.id, created=False, state=_state(tx, job.id, now_ms))
     if job.unique:
         number = tx.catalog.make_type(job.jobtype)
-        holder = tx.conn.execute(_HOLDER, (number, job.unique)).get
-        if holder is not None:
-            holder_id, parent, repeat, *spot = holder
-            is_running = spot[1] == State.RUNNING
-            is_same = is_running and _says_it_again(tx, spot[0], repeat or "", job, keeps)
-            check_holder(job, holder_id, parent or "", is_running=is_running and not is_same)
+        found = tx.conn.execute(_HOLDER, (number, job.unique)).get
+        if found is not None:
+            holder = Row._make(found)
+            is_running = holder.state == State.RUNNING
+            is_same = is_running and _says_it_again(tx, holder.n, holder.repeat or "", job, keeps)
+            is_ending = decode_schedule(holder.schedule).ending_ms > now_ms
+            is_busy = is_running and not is_same
+            check_holder(job, holder.id, holder.parent or "", is_running=is_busy, is_ending=is_ending)
             if not is_running:
-                _change_holder(tx, Spot(*spot), repeat or "", job, keeps, now_ms)
-            return CreateReport(holder_id, created=False, state=_state(tx, holder_id, now_ms))
+                _change_holder(tx, holder, job, keeps, now_ms)
+            return CreateReport(holder.id, created=False, state=_state(tx, holder.id, now_ms))
     held = _join_parent(tx, job) if job.parent else False
     add_jobs(tx, [job], now_ms, None)
     sql = "UPDATE jobs SET uniq = ?, parent = ? WHERE id = ?"
@@ -161,17 +162,16 @@ def _says_it_again(tx: Tx, n: int, repeat: str, job: NewJob, keeps: frozenset[st
     return says_it_again(job, keeps, repeat, priority, bytes(data or b""))
 
 
-def _change_holder(tx: Tx, spot: Spot, repeat: str, job: NewJob, keeps: frozenset[str], now_ms: int) -> None:
+def _change_holder(tx: Tx, holder: Row, job: NewJob, keeps: frozenset[str], now_ms: int) -> None:
     """The time before the priority, which may bring it into another lane."""
     if "data" not in keeps:
-        change_payload(tx, spot.n, job.data)
-    if takes_time(job, repeat, keeps):
-        change_due(tx, spot, job.dt_ms, now_ms)
-        tx.conn.execute(_ANEW, (spot.n,))
+        change_payload(tx, holder.n, job.data)
+    if takes_time(job, holder.repeat or "", keeps):
+        change_schedule(tx, holder, JobChange(dt_ms=job.dt_ms, timing=Timing.ANEW), now_ms)
     if "priority" not in keeps:
-        change_priority(tx, spot.n, job.priority)
+        change_priority(tx, holder.n, job.priority)
     if "repeat" not in keeps:
-        tx.conn.execute("UPDATE jobs SET repeat = ? WHERE n = ?", (job.repeat or None, spot.n))
+        tx.conn.execute("UPDATE jobs SET repeat = ? WHERE n = ?", (job.repeat or None, holder.n))
 
 
 def _state(tx: Tx, job_id: str, now_ms: int) -> JobState:

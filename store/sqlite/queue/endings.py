@@ -9,13 +9,14 @@ from store.sqlite.file.buckets import CODE_NUMBER
 from store.sqlite.file.schema import INLINE_BYTES, State
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.row_changes import leave, put_in_queue, queued_state
-from store.sqlite.queue.rows import result_key, write_blob
+from store.sqlite.queue.rows import decode_schedule, encode_schedule, result_key, write_blob
 from store.values.jobs import ABANDONED, CANCELLED, Outcome
+from store.values.schedules import Round, Schedule, after_round
 from vocabulary.states import Code
 
 COLUMNS: Final = (
     "j.n, j.id, j.type, j.lane, j.state, j.due, j.token, j.attempts, j.retry_after, j.code,"
-    " j.result_bytes, j.log_bytes, j.parent, j.settled, j.pending, j.begun, j.planned, j.history,"
+    " j.result_bytes, j.log_bytes, j.parent, j.settled, j.pending, j.begun, j.planned, j.history, j.repeat, j.schedule,"
     " max(j.due, j.created, j.done)"
 )
 
@@ -41,6 +42,8 @@ class Row(NamedTuple):
     begun: int | None
     planned: int | None
     history: str | None
+    repeat: str | None
+    schedule: str | None
     since: int
     """When it could first run: a time that lay back when it entered the queue does not count."""
 
@@ -101,13 +104,16 @@ _TAKE_ROUND: Final = "DELETE FROM families WHERE parent = ? AND due IS NOT NULL 
 """For when the next round is planned of a parent that did not end well. No child of the last one is left."""
 
 
-def archive_jobs(tx: Tx, endings: Sequence[Ending], now_ms: int) -> list[Family]:
-    """Archive jobs with final outcomes, and wake parents whose last child ended. Returns the families of those that
-    have children to be cancelled now: the held ones of parents that did not end well, and of those that were cancelled
-    all that do not run."""
+def archive_jobs(tx: Tx, endings: Sequence[Ending], now_ms: int, owner: str = "") -> list[Family]:
+    """Archive jobs with final outcomes, of runs by owner or without a run, and wake parents whose last child ended.
+    Returns the families of those that have children to be cancelled now: the held ones of parents that did not end
+    well, and of those that were cancelled all that do not run."""
     tx.conn.executemany(ARCHIVE, _keep(tx, [ending for ending in endings if ending.ran], now_ms))
     unrun = [(row.n, CODE_NUMBER[outcome.code], outcome.exitcode, now_ms) for row, outcome, ran in endings if not ran]
     tx.conn.executemany(_END_UNRUN, unrun)
+    for ending in endings:
+        if ending.row.repeat:
+            end_round(tx, ending, owner)
     places = Counter([(row.state, row.type, row.lane) for row, _, _ in endings])
     for (state, number, lane), count in places.items():
         leave(tx, state, number, lane, count)
@@ -124,6 +130,36 @@ def queue_again(tx: Tx, endings: Sequence[Ending], places: Sequence[Place], now_
     """Keep the outcomes of running jobs that are not over, and put each in its place; the caller counts."""
     kept = zip(_keep(tx, endings, now_ms), places, strict=True)
     tx.conn.executemany(_QUEUE, [(*values, *place) for values, place in kept])
+
+
+def end_round(tx: Tx, ending: Ending, owner: str) -> Schedule:
+    """Note how a round of a job ended that repeats. Returns what is known of its schedule as it was before."""
+    row, outcome, _ = ending
+    ended = Round(
+        planned_ms(row), outcome.started_ms, outcome.duration_us, outcome.code, outcome.exitcode, outcome.message,
+        row.attempts, outcome.handler_version, owner,
+    )  # fmt: skip
+    schedule = decode_schedule(row.schedule)
+    keep_schedule(tx, row.n, after_round(schedule, ended))
+    return schedule
+
+
+def keep_schedule(tx: Tx, n: int, schedule: Schedule) -> None:
+    tx.conn.execute("UPDATE jobs SET schedule = ? WHERE n = ?", (encode_schedule(schedule), n))
+
+
+def between_rounds(schedule: Schedule, due_ms: int, now_ms: int) -> tuple[int, int]:
+    """The state and the time of a job between two rounds, of which the next would be due then."""
+    due_ms = due_ms if schedule.regular_ms is None else schedule.regular_ms
+    return State.HELD if schedule.pause else queued_state(due_ms, now_ms), due_ms
+
+
+def enter_place(tx: Tx, state: int, number: int, lane: int, due_ms: int) -> None:
+    """Count a job that left another state, and is queued now or out of the queue."""
+    if state <= State.DEFERRED:
+        put_in_queue(tx, lane, state, due_ms=due_ms)
+    else:
+        tx.tally.blocked(number, 1)
 
 
 def planned_ms(row: Row) -> int:
@@ -194,13 +230,15 @@ def count_endings(tx: Tx, endings: Sequence[Ending], now_ms: int) -> None:
 def _settle_parents(tx: Tx, parents: list[str], now_ms: int) -> None:
     for parent, count in Counter(parents).items():
         tx.conn.execute("UPDATE jobs SET pending = pending - ? WHERE id = ?", (count, parent))
-        sql = f"SELECT n, type, lane FROM jobs WHERE id = ? AND state = {State.BLOCKED} AND pending = 0"
+        sql = f"SELECT n, type, lane, schedule FROM jobs WHERE id = ? AND state = {State.BLOCKED} AND pending = 0"
         woken = tx.conn.execute(sql, (parent,)).get
         if woken is not None:
-            n, number, lane = woken
-            planned_ms = tx.conn.execute(_TAKE_ROUND, (parent,)).get
-            due_ms = now_ms if planned_ms is None else planned_ms
-            state = queued_state(due_ms, now_ms)
+            n, number, lane, schedule = woken
+            due_ms = tx.conn.execute(_TAKE_ROUND, (parent,)).get
+            if due_ms is None:
+                state, due_ms = int(State.WAITING), now_ms
+            else:
+                state, due_ms = between_rounds(decode_schedule(schedule), due_ms, now_ms)
             tx.conn.execute("UPDATE jobs SET state = ?, due = ?, attempts = 0 WHERE n = ?", (state, due_ms, n))
             leave(tx, State.BLOCKED, number, lane)
-            put_in_queue(tx, lane, state, due_ms=due_ms)
+            enter_place(tx, state, number, lane, due_ms)

@@ -19,8 +19,19 @@ from store.claim_rules import MAX_CHILDREN
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.schema import QUEUED, State
 from store.sqlite.file.writer import Tx
-from store.sqlite.queue.endings import COLUMNS, Duty, Ending, Family, Row, archive_jobs, cancelled
+from store.sqlite.queue.endings import (
+    COLUMNS,
+    Duty,
+    Ending,
+    Family,
+    Row,
+    archive_jobs,
+    between_rounds,
+    cancelled,
+    enter_place,
+)
 from store.sqlite.queue.row_changes import leave, put_in_queue, queued_state
+from store.sqlite.queue.rows import decode_schedule
 
 _NEXT: Final = f"SELECT {COLUMNS} FROM jobs j WHERE j.parent = ? AND j.id > ?"
 _HELD: Final = f"{_NEXT} AND j.state = {State.HELD} ORDER BY j.id LIMIT ?"
@@ -129,7 +140,7 @@ def _end_round(tx: Tx, parent: str, due_ms: int, now_ms: int) -> None:
 
 def _pause_parent(tx: Tx, parent: str, now_ms: int) -> None:
     """Its next round waits until the children of the last one are done."""
-    sql = f"SELECT n, type, lane, state FROM jobs WHERE id = ? AND state {QUEUED}"
+    sql = f"SELECT n, type, lane, state FROM jobs WHERE id = ? AND (state {QUEUED} OR state = {State.HELD})"
     found = tx.conn.execute(sql, (parent,)).get
     if found is not None:
         n, number, lane, state = found
@@ -140,11 +151,13 @@ def _pause_parent(tx: Tx, parent: str, now_ms: int) -> None:
 
 def _queue_parent(tx: Tx, parent: str, due_ms: int, now_ms: int) -> None:
     """Its next round comes at its time, also if the end of its last child has just woken it."""
-    sql = f"SELECT n, type, lane, state FROM jobs WHERE id = ? AND (state {QUEUED} OR state = {State.BLOCKED})"
+    sql = (
+        f"SELECT n, type, lane, state, schedule FROM jobs WHERE id = ? AND (state {QUEUED} OR state = {State.BLOCKED})"
+    )
     found = tx.conn.execute(sql, (parent,)).get
     if found is not None:
-        n, number, lane, state = found
-        after = queued_state(due_ms, now_ms)
+        n, number, lane, state, schedule = found
+        after, due_ms = between_rounds(decode_schedule(schedule), due_ms, now_ms)
         tx.conn.execute("UPDATE jobs SET state = ?, due = ? WHERE n = ?", (after, due_ms, n))
         leave(tx, state, number, lane)
-        put_in_queue(tx, lane, after, due_ms=due_ms)
+        enter_place(tx, after, number, lane, due_ms)

@@ -16,6 +16,7 @@ from store.sqlite.queue.row_changes import (
     Spot,
     change_due,
     change_payload,
+    change_priority,
     delete_rows,
     drop_result,
     leave,
@@ -23,6 +24,7 @@ from store.sqlite.queue.row_changes import (
     queued_state,
 )
 from store.sqlite.queue.rows import disposition
+from store.sqlite.queue.schedules import change_schedule
 from store.sqlite.queue.turns import make_turn
 from store.sqlite.queue.window import is_beyond, numbers_all
 from store.values.job_changes import JobChange
@@ -35,6 +37,11 @@ _REPLAY: Final = (
     "UPDATE jobs SET state = ?, due = ?, attempts = 0, begun = NULL, planned = NULL, lock = NULL, lease = NULL"
     " WHERE n = ?"
 )
+_KEEP_ROUNDS: Final = (
+    "UPDATE jobs SET schedule = json_remove(schedule, '$.pause', '$.regular', '$.ending')"
+    " WHERE n = ? AND schedule IS NOT NULL"
+)
+"""Of a job that had ended, and runs again."""
 
 
 _REJOIN: Final = f"UPDATE jobs SET pending = pending + 1 WHERE id = ? AND state {LIVE} RETURNING n"
@@ -64,11 +71,15 @@ def _must_find(tx: Tx, tenant: str, job_id: str) -> Row:
 def update_job(tx: Tx, tenant: str, job_id: str, change: JobChange, now_ms: int) -> JobState:
     row = _must_find(tx, tenant, job_id)
     delivery = row.token if row.state == State.RUNNING else None
-    check_update(job_id, change, delivery, has_ended=row.state == State.ARCHIVED)
+    check_update(job_id, change, delivery, repeat=row.repeat or "", has_ended=row.state == State.ARCHIVED)
     if change.data is not None:
         change_payload(tx, row.n, change.data)
-    if change.dt_ms is not None:
+    if change.is_of_schedule:
+        change_schedule(tx, row, change, now_ms)
+    elif change.dt_ms is not None:
         change_due(tx, Spot(row.n, row.state, row.type, row.lane), change.dt_ms, now_ms)
+    if change.priority is not None:
+        change_priority(tx, row.n, change.priority)
     sql = "SELECT state, due, lease, done, lock FROM jobs WHERE n = ?"
     return state_of(*disposition(*tx.conn.execute(sql, (row.n,)).get), now_ms)
 
@@ -95,6 +106,7 @@ def replay_jobs(
             change_payload(tx, row.n, data)
         state = State.HELD if is_beyond(tx, row.n) else queued_state(dt_ms, now_ms)
         tx.conn.execute(_REPLAY, (state, dt_ms, row.n))
+        tx.conn.execute(_KEEP_ROUNDS, (row.n,))
         if row.parent not in replayed:  # that was over at the call
             _rejoin_parent(tx, row)
         if state == State.HELD:
@@ -132,6 +144,8 @@ def move_job(tx: Tx, tenant: str, job_id: str, move: Move, now_ms: int) -> None:
     tx.tally.size(row.type, -size_bytes)
     tx.conn.execute("UPDATE jobs SET type = ?, lane = ?, turn = ? WHERE n = ?", (number, lane, turn, row.n))
     tx.conn.execute(_REPLAY, (state, move.dt_ms, row.n))
+    if row.state == State.ARCHIVED:
+        tx.conn.execute(_KEEP_ROUNDS, (row.n,))
     _rejoin_parent(tx, row)
     put_in_queue(tx, lane, state, stored=1, due_ms=move.dt_ms)
     tx.tally.size(number, size_bytes)

@@ -21,6 +21,7 @@ from store.sqlite.queue.listing_ranges import LEASED_STATES, QUEUED_STATES, Rang
 from store.sqlite.queue.rows import RECORD, data_key, disposition, read_blob, record_from_row, result_key
 from store.values.jobs import JobFilter, JobPage, JobRecord, state_of, time_window
 from store.values.repeating import RepeatingPlace, place_of
+from store.values.schedules import LISTED_ROUNDS
 from vocabulary.states import Code, JobState
 
 _REPEATS: Final = f"repeat IS NOT NULL AND state < {State.ARCHIVED}"
@@ -133,12 +134,12 @@ def _scan(conn: apsw.Connection, sql: str, values: dict[str, Any]) -> Iterator[_
         values |= {"time": rows[-1][0], "tie": rows[-1][1], "count": min(values["count"] * 8, 512)}
 
 
-def _records(conn: apsw.Connection, chosen: list[int], now_ms: int) -> tuple[JobRecord, ...]:
+def _records(conn: apsw.Connection, chosen: list[int], now_ms: int, rounds: int = 0) -> tuple[JobRecord, ...]:
     if not chosen:
         return ()
     rows = fetch(conn, RECORD + "WHERE j.n IN (SELECT value FROM carray(?))", (numbers(chosen),))
     by_number = {row[-1]: row for row in rows}
-    return tuple(record_from_row(conn, by_number[n], now_ms, whole=False) for n in chosen)
+    return tuple(record_from_row(conn, by_number[n], now_ms, whole=False, rounds=rounds) for n in chosen)
 
 
 def _with_data(
@@ -184,7 +185,7 @@ def list_repeating(conn: apsw.Connection, tenant: str, now_ms: int, cursor: str 
         chosen += [n for (n,) in conn.execute(_REPEATING, (number, after, limit + 1 - len(chosen)))]
         if len(chosen) > limit:
             break
-    records = _records(conn, chosen[:limit], now_ms)
+    records = _records(conn, chosen[:limit], now_ms, LISTED_ROUNDS)
     last = records[-1].job if len(chosen) > limit else None
     return JobPage(records, RepeatingPlace(last.jobtype, last.id).cursor if last else None)
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.add import create_job, insert_jobs
 from store.sqlite.queue.release import owned_ids, release_jobs
-from store.values.jobs import MakingEnd, ReleaseReport
+from store.values.jobs import ReleaseReport
+from store.values.making import MakingEnd
 
 
 def release_with_jobs(tx: Tx, owner: str, ends: Sequence[MakingEnd], now_ms: int) -> ReleaseReport:

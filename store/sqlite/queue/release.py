@@ -22,7 +22,10 @@ from store.sqlite.queue.endings import (
     Place,
     Row,
     archive_jobs,
+    between_rounds,
     count_endings,
+    end_round,
+    enter_place,
     planned_ms,
     queue_again,
 )
@@ -44,13 +47,13 @@ from store.values.jobs import (
 from vocabulary.columns import fields
 from vocabulary.states import FINAL_CODES, Code
 
-_ALONE: Final = "j.parent IS NULL AND j.pending = 0 AND j.code IS NULL"
+_ALONE: Final = "j.parent IS NULL AND j.pending = 0 AND j.code IS NULL AND j.repeat IS NULL"
 HELD: Final = (
     f"SELECT {arrays('j.token', _ALONE, 'j.n', 'j.type', 'j.lane', 'max(j.due, j.created)')}"
     f" FROM carray(?) AS e LEFT JOIN jobs j ON j.id = e.value AND j.state = {State.RUNNING} AND j.lock = ?"
 )
 """A place per id, in their order, NULL where the owner has no such delivery. The second column says that the job has
-no relatives and never ended before, the last since when it could run."""
+no relatives, does not repeat and never ended before, the last since when it could run."""
 
 _OWNED: Final = (
     f"SELECT {COLUMNS} FROM carray(?) AS e CROSS JOIN jobs j ON j.id = e.value"
@@ -156,7 +159,7 @@ def _release_each(tx: Tx, owner: str, owned: dict[str, Row], releases: list[Rele
             archived.append(Ending(row, release.outcome))
         elif isinstance(release, Retry | Rearm):
             queued.append(Ending(row, release.outcome))
-            places.append(_place(row, release, owner, now_ms))
+            places.append(_place(tx, row, release, owner, now_ms))
         else:
             given_back.append(row)
     _run_again(tx, queued, places, now_ms)
@@ -164,7 +167,7 @@ def _release_each(tx: Tx, owner: str, owned: dict[str, Row], releases: list[Rele
     for ending in blocked:
         _block_parent(tx, ending, now_ms)
     families = [Family(ending.row.id, Duty.FREE) for ending in blocked]
-    families += archive_jobs(tx, archived, now_ms)
+    families += archive_jobs(tx, archived, now_ms, owner)
     families += [
         Family(row.id, Duty.CANCEL, due_ms=place.due_ms)
         for (row, outcome, _), place in zip(queued, places, strict=True)
@@ -174,11 +177,12 @@ def _release_each(tx: Tx, owner: str, owned: dict[str, Row], releases: list[Rele
     return tuple([ending.row.id for ending in blocked])
 
 
-def _place(row: Row, release: Retry | Rearm, owner: str, now_ms: int) -> Place:
+def _place(tx: Tx, row: Row, release: Retry | Rearm, owner: str, now_ms: int) -> Place:
     """A new round starts anew; another attempt belongs to the round and to the retry window of the first."""
-    state = queued_state(release.dt_ms, now_ms)
     if isinstance(release, Rearm):
-        return Place(state, release.dt_ms, 0)
+        state, due_ms = between_rounds(end_round(tx, Ending(row, release.outcome), owner), release.dt_ms, now_ms)
+        return Place(state, due_ms, 0)
+    state = queued_state(release.dt_ms, now_ms)
     begun_ms = row.due if row.begun is None else row.begun
     history = with_attempt(decode_history(row.history), row.attempts, release.outcome, owner)
     return Place(state, release.dt_ms, row.attempts, begun_ms, planned_ms(row), encode_history(history))
@@ -189,7 +193,7 @@ def _run_again(tx: Tx, endings: list[Ending], places: list[Place], now_ms: int) 
     count_endings(tx, endings, now_ms)
     for ending, place in zip(endings, places, strict=True):
         leave(tx, State.RUNNING, ending.row.type, ending.row.lane)
-        put_in_queue(tx, ending.row.lane, place.state, due_ms=place.due_ms)
+        enter_place(tx, place.state, ending.row.type, ending.row.lane, place.due_ms)
 
 
 def _give_back(tx: Tx, rows: list[Row], now_ms: int) -> None:

@@ -10,6 +10,7 @@ from store.names import DONE_LOCK, DONE_OFFSET_MS, PAUSED_LOCK, number_of
 from store.sqlite.file.buckets import CODES
 from store.sqlite.file.schema import INLINE_BYTES, State
 from store.values.jobs import Attempt, Job, JobRecord, Outcome, state_of
+from store.values.schedules import NO_SCHEDULE, Schedule, latest, schedule_fields, schedule_from
 from vocabulary.states import Code
 
 RECORD: Final = """
@@ -17,7 +18,7 @@ SELECT j.id, t.jobtype, j.state, j.due, j.lease, j.done, j.lock, j.token, j.atte
        l.domain, j.options, j.retry_after, j.seq, j.repeat, j.uniq, j.parent,
        j.code, j.exitcode, j.started, j.duration, j.version, j.isolation, j.fingerprint, j.message,
        j.claimed, j.data_bytes, j.result_bytes, j.children, j.pending, j.begun, j.planned, j.history,
-       j.number, u.key, j.n
+       j.number, j.schedule, u.key, j.n
 FROM jobs j JOIN lanes l USING (lane) JOIN types t ON t.type = j.type LEFT JOIN turns u ON u.turn = j.turn
 """
 """Everything but the blobs. To be followed by a WHERE clause."""
@@ -62,13 +63,20 @@ def inline(body: bytes | None) -> bytes | None:
 
 
 def record_from_row(
-    conn: apsw.Connection, row: tuple[Any, ...], now_ms: int, *, whole: bool, max_bytes: int | None = None
+    conn: apsw.Connection,
+    row: tuple[Any, ...],
+    now_ms: int,
+    *,
+    whole: bool,
+    max_bytes: int | None = None,
+    rounds: int = 0,
 ) -> JobRecord:
-    """The record of a row of RECORD. whole: with data, result and log; of the first two at most max_bytes each."""
+    """The record of a row of RECORD. whole: with data, result and log, of the first two at most max_bytes each, and
+    with all rounds; otherwise with so many of them."""
     (job_id, jobtype, state, due, lease, done, lock, token, attempts, priority, created) = row[:11]
     (domain, options, retry_after, seq, repeat, unique, parent) = row[11:18]
     (code, exitcode, started, duration, version, isolation, fingerprint, message) = row[18:26]
-    (claimed, data_bytes, result_bytes, children, pending, begun, planned, history, number, key, n) = row[26:]
+    (claimed, data_bytes, result_bytes, children, pending, begun, planned, history, number, schedule, key, n) = row[26:]
     data, result, log = _blobs(conn, n, data_bytes, result_bytes, max_bytes) if whole else (b"", None, b"")
     dt_ms, shown_lock = disposition(state, due, lease, done, lock)
     outcome = None
@@ -93,6 +101,7 @@ def record_from_row(
         pending,
         decode_history(history) if whole else (),
         number_of(number),
+        decode_schedule(schedule) if whole else latest(decode_schedule(schedule), rounds),
     )
 
 
@@ -103,6 +112,15 @@ def encode_history(history: Sequence[Attempt]) -> str | None:
 def decode_history(text: str | None) -> tuple[Attempt, ...]:
     attempts = [Attempt(*values) for values in json.loads(text or "[]")]
     return tuple(attempt._replace(code=Code(attempt.code)) for attempt in attempts)
+
+
+def encode_schedule(schedule: Schedule) -> str | None:
+    fields = schedule_fields(schedule)
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False) if fields else None
+
+
+def decode_schedule(text: str | None) -> Schedule:
+    return schedule_from(json.loads(text)) if text else NO_SCHEDULE
 
 
 def disposition(state: int, due: int, lease: int | None, done: int, lock: str | None) -> tuple[int, str]:

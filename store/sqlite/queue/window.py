@@ -31,10 +31,10 @@ _ENTER: Final = (
     "UPDATE jobs SET state = (due > ?4), due = max(due, ?4), planned = iif(due < ?4, ifnull(planned, due), planned)"
 )
 """It waits from now on, so that it is neither abandoned for its age nor without a retry window."""
-_LET_IN: Final = f"{_ENTER} WHERE {_OF_RANGE} AND state = {State.HELD} AND parent IS NULL RETURNING lane, state, due"
-_HELD: Final = (
-    f"SELECT n FROM jobs WHERE state {PAUSED} AND type = ? AND state = {State.HELD} AND parent IS NULL LIMIT ?"
-)
+_BY_WINDOW: Final = f"state = {State.HELD} AND parent IS NULL AND schedule ->> '$.pause' IS NULL"
+"""Of a job that is held: not by its parent, and not because it is paused."""
+_LET_IN: Final = f"{_ENTER} WHERE {_OF_RANGE} AND {_BY_WINDOW} RETURNING lane, state, due"
+_HELD: Final = f"SELECT n FROM jobs WHERE state {PAUSED} AND type = ? AND {_BY_WINDOW} LIMIT ?"
 _LET_GO: Final = f"{_ENTER} WHERE n IN (SELECT value FROM carray(?1)) RETURNING lane, state, due"
 _ENDED: Final = f"SELECT seq, state, code, id FROM jobs WHERE {_OF_RANGE} ORDER BY seq"
 

@@ -160,4 +160,5 @@ def _job(conn: apsw.Connection, row: Row) -> JobCopy:
         history=record.history,
         number=record.number,
         next_ms=families.next_round(conn, record.job.id) if state == State.BLOCKED else None,
+        schedule=record.schedule,
     )

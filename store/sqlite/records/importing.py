@@ -14,7 +14,7 @@ from store.sqlite.file.writer import Tx
 from store.sqlite.queue import families
 from store.sqlite.queue.add import keep_position
 from store.sqlite.queue.row_changes import put_in_queue, queued_state
-from store.sqlite.queue.rows import data_key, encode_history, inline, result_key, write_blob
+from store.sqlite.queue.rows import data_key, encode_history, encode_schedule, inline, result_key, write_blob
 from store.sqlite.queue.turns import enter, make_turn
 from store.sqlite.records.alerts import ALERT_COLUMNS
 from store.sqlite.records.consumers import put_consumer
@@ -47,6 +47,7 @@ _JOB_COLUMNS: Final = (
     "history",
     "code", "exitcode", "started", "duration", "version", "isolation", "fingerprint", "message",
     "result", "result_bytes", "log", "log_bytes", "begun", "planned", "number", "turn", "prio",
+    "schedule",
 )  # fmt: skip
 _JOB: Final = (
     f"INSERT INTO jobs ({', '.join(_JOB_COLUMNS)}) VALUES ({', '.join('?' * len(_JOB_COLUMNS))})"
@@ -78,7 +79,7 @@ def _put_job(tx: Tx, copy: JobCopy, now_ms: int) -> None:
         copy.children, copy.pending, job.options or None, job.repeat or None, inline(job.data),
         encode_history(copy.history), *_outcome(copy.outcome), job.begun_ms, job.planned_ms,
         None if copy.number is None else number_key(tenant_of(job.jobtype), copy.number),
-        turn, None if turn is None else job.priority,
+        turn, None if turn is None else job.priority, encode_schedule(copy.schedule),
     )  # fmt: skip
     n = tx.conn.execute(_JOB, values).get
     if n is None:

@@ -18,13 +18,13 @@ from store.values.jobs import (
     ExpireReport,
     JournalPosition,
     Lease,
-    MakingEnd,
     NewJob,
     Release,
     ReleaseReport,
     RenewReport,
     WaitingType,
 )
+from store.values.making import MakingEnd
 
 FEW: Final = 20
 """Jobs that are claimed, added or released in a fraction of a millisecond."""

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from store.base import Code, JobFilter, JobState, RateDomain, Store, Tenant
+from store.base import Code, JobChange, JobFilter, JobState, Pause, RateDomain, Rearm, Store, Tenant, Timing
 from store.errors import Conflict, InvalidValue
 from store.url import open_store
 from store.values.scoreboard import MINUTE_MS
 from store.values.transfer import PARTS, ImportPlace, Part
-from tests.support.jobs import OWNER, T0, TENANT, archive, claim, claim_one, ids, new_job, retry
+from tests.support.jobs import OWNER, T0, TENANT, archive, claim, claim_one, ids, job_id, new_job, outcome, retry
 from tests.support.relatives import CHILD, end, found, parent_with_replayed_child
 from tests.support.store_audit import check_counters, check_states, read_all
 from tests.support.store_content import BIG, fill, read_content
@@ -67,6 +67,23 @@ async def move(source: Store, target: Store, *, limit: int = 7, stop_after: int 
                 break
     await target.end_import()
     return True
+
+
+async def test_what_is_kept_of_schedules_arrives(empty_stores: tuple[Store, Store]) -> None:
+    source, target = empty_stores
+    await source.add_jobs([new_job(n, repeat="HOURLY") for n in (1, 2)], now_ms=T0)
+    for job in await claim(source, 2):
+        await source.release_jobs(OWNER, [Rearm(job.id, job.token, T0 + 900, outcome(Code.FAILED))], now_ms=T0 + 1)
+    await source.update_job(TENANT, job_id(1), JobChange(pause=Pause(T0 + 2, "k1")), now_ms=T0 + 2)
+    await source.update_job(TENANT, job_id(2), JobChange(dt_ms=T0 + 3, timing=Timing.EXTRA), now_ms=T0 + 3)
+    await move(source, target)
+    for store in empty_stores:
+        paused, extra = (await store.list_repeating(TENANT, now_ms=T0 + 4)).records
+        assert (paused.state, paused.schedule.pause) == (JobState.PAUSED, Pause(T0 + 2, "k1"))
+        assert (extra.job.due_ms, extra.schedule.regular_ms) == (T0 + 3, T0 + 900)
+        assert [ended.code for ended in (*paused.schedule.rounds, *extra.schedule.rounds)] == [Code.FAILED] * 2
+        await store.update_job(TENANT, job_id(1), JobChange(resume_ms=0), now_ms=T0 + 5)
+        assert ids(await claim(store, 9, now_ms=T0 + 900)) == [job_id(2), job_id(1)]
 
 
 async def test_everything_arrives_and_nothing_else(stores: tuple[Store, Store]) -> None:
@@ -134,8 +151,8 @@ async def test_every_verb_answers_as_before(stores: tuple[Store, Store]) -> None
     theirs = await source.look_at_window(TENANT, "acme-stage", **window)
     assert await target.look_at_window(TENANT, "acme-stage", **window) == theirs
     assert await target.get_index_state(TENANT, "acme-indexed") == await source.get_index_state(TENANT, "acme-indexed")
-    for job_id in await read_all(source, TENANT, later):
-        assert await target.get_job(TENANT, job_id, now_ms=later) == await source.get_job(TENANT, job_id, now_ms=later)
+    for it in await read_all(source, TENANT, later):
+        assert await target.get_job(TENANT, it, now_ms=later) == await source.get_job(TENANT, it, now_ms=later)
     await check_states(target, TENANT, later)
 
 

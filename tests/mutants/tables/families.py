@@ -48,7 +48,7 @@ MUTANTS: list[Mutant] = [
         "if False:",
     ),
     families("what was noted before a cancel stays", '"DELETE FROM families WHERE parent = ?"', '"SELECT ?"'),
-    endings("the next round comes at once", "now_ms if planned_ms is None else planned_ms", "now_ms"),
+    endings("the next round comes at once", "            if due_ms is None:\n", "            if True:\n"),
     families("a late step frees children of the next run", "return bool(state == State.BLOCKED)", "return True"),
     families("a parent is replayed too early", ".get is not None", ".get is None and False"),
     queue_role("a family waits for ever", "range(_FAMILY_STEPS)", "range(0)"),

@@ -30,8 +30,8 @@ glob = in_file("vocabulary/glob.py", "tests/property/test_glob.py")
 MUTANTS: list[Mutant] = [
     in_file("functory/operations/job_changes.py", "tests/web/test_job_changes.py")(
         "a payload is changed without a trace",
-        '    await when_stored(service, who.tenant, job_id, change)\n    await audit(service, who.key_id, "job.update", who.tenant, id=job_id)\n',
-        "    await when_stored(service, who.tenant, job_id, change)\n",
+        '        service.control.wake()\n    await audit(service, who.key_id, "job.update", who.tenant, id=job_id)\n',
+        "        service.control.wake()\n",
     ),
     in_file("functory/operations/type_controls.py", "tests/web/test_job_changes.py")(
         "a rate is lifted without a trace",

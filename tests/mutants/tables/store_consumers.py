@@ -31,8 +31,8 @@ MUTANTS: list[Mutant] = [
     ),
     window(
         "a child of a running parent is let in",
-        "AND state = {State.HELD} AND parent IS NULL RETURNING lane",
-        "AND state = {State.HELD} RETURNING lane",
+        "state = {State.HELD} AND parent IS NULL AND schedule",
+        "state = {State.HELD} AND schedule",
     ),
     consumers(
         "a former leader moves the window",

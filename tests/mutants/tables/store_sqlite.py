@@ -226,15 +226,14 @@ MUTANTS: list[Mutant] = [
         "    if position is not None:\n        keep_position(tx, position)\n",
         "",
     ),
-    add("a calendar that is changed stays in the old round", "        tx.conn.execute(_ANEW, (spot.n,))\n", ""),
     in_file("store/sqlite/queue/expire.py", "tests/contract/store/test_leases.py -k sqlite")(
         "a run that was lost leaves no trace", "    tx.conn.executemany(_NOTE, noted)\n", ""
     ),
     add("duplicates are counted", "    if added < len(jobs):\n", "    if False:\n"),
     add(
         "a unique name is given twice",
-        "AND uniq = ? AND uniq IS NOT NULL AND state {LIVE}",
-        "AND uniq = ? AND uniq IS NULL AND state {LIVE}",
+        "AND j.uniq = ? AND j.uniq IS NOT NULL AND j.state {LIVE}",
+        "AND j.uniq = ? AND j.uniq IS NULL AND j.state {LIVE}",
     ),
     add(
         "a child gets a parent of another tenant",

@@ -15,7 +15,7 @@ export function helpForms() {
     if (!isKept) forgetLater(form);
     // After all other listeners: who is asked whether to leave may stay, and is asked again the next time.
     addEventListener("beforeunload", (leave) => { if (leave.defaultPrevented) sent.delete(form); }, { once: true });
-    if (isKept) { event.preventDefault(); sendSignedIn(form); }
+    if (isKept) { event.preventDefault(); sendSignedIn(form, event.submitter); }
   });
   addEventListener("pageshow", () => sent.clear());
 }
@@ -26,14 +26,22 @@ function forgetLater(form) {
 }
 
 // Who was signed out meanwhile stays on the page. Who has signed in again has a new session, and the form gets its token.
-async function sendSignedIn(form) {
+async function sendSignedIn(form, button) {
   const answer = await fetch(location.href, { redirect: "manual" }).catch(() => null);
   const isSignedOut = answer?.type === "opaqueredirect";
-  if (answer && !isSignedOut) { takeToken(new DOMParser().parseFromString(await answer.text(), "text/html")); forgetLater(form); return form.submit(); }
+  if (answer && !isSignedOut) { takeToken(new DOMParser().parseFromString(await answer.text(), "text/html")); forgetLater(form); return submitBy(form, button); }
   sent.delete(form);
   document.getElementById("problem")?.remove();
   form.before(isSignedOut ? signedOut() : banner("The service cannot be reached. Nothing was sent."));
   document.getElementById("problem").scrollIntoView({ block: "nearest" });
+}
+
+// As the button does, which may have a name.
+function submitBy(form, button) {
+  const field = Object.assign(document.createElement("input"), { type: "hidden", name: button?.name ?? "", value: button?.value ?? "" });
+  form.append(field);
+  form.submit();
+  field.remove();
 }
 
 // Whether the other page is of another session than this one was.

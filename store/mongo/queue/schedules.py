@@ -1,0 +1,53 @@
+"""What a change makes of the place of a job, and of what is kept of one that repeats. Pure."""
+
+from typing import NamedTuple
+
+from store.mongo.queue.endings import is_paused
+from store.mongo.server import schema
+from store.mongo.server.driver import Document
+from store.refusals import check_extra
+from store.values.job_changes import JobChange, Timing
+from store.values.schedules import Standing, planned, schedule_fields, schedule_from
+
+
+class Placed(NamedTuple):
+    """Fields to set and to drop, and what changes of the counts of deferred and of paused jobs."""
+
+    fields: Document
+    dropped: Document
+    deferred: int = 0
+    blocked: int = 0
+
+
+def placed(document: Document, change: JobChange, now_ms: int) -> Placed:
+    """Of a live job. One that runs, or waits for relatives, stays where it is. Raises Conflict."""
+    if not change.is_of_schedule:
+        return Placed({}, {}) if change.dt_ms is None else _moved(document, change.dt_ms, document["s"], now_ms)
+    state, schedule = document["s"], schedule_from(document.get("sched"))
+    in_queue, on_hold = state == schema.QUEUED, state == schema.HELD and is_paused(document)
+    has_begun = document["attempts"] > 0 or "planned" in document
+    if change.timing is Timing.EXTRA:
+        is_due = in_queue and document["due"] <= now_ms
+        check_extra(document["_id"], is_between_rounds=(in_queue or on_hold) and not has_begun and not is_due)
+    plan = planned(schedule, change, Standing(in_queue, on_hold, has_begun, document["due"]))
+    found = Placed({}, {})
+    if in_queue or on_hold:
+        found = _moved(document, plan.due_ms, schema.HELD if plan.on_hold else schema.QUEUED, now_ms)
+        if plan.is_anew and in_queue:
+            found.fields["attempts"] = 0
+            found.dropped.update({"begun": "", "planned": "", "past": ""})
+    elif change.dt_ms is not None:
+        found = _moved(document, change.dt_ms, state, now_ms)
+    kept = schedule_fields(plan.schedule)
+    return found._replace(fields=found.fields | {"sched": kept}) if kept or "sched" in document else found
+
+
+def _moved(document: Document, due_ms: int, state: str, now_ms: int) -> Placed:
+    fields, dropped = {"at": due_ms, "due": due_ms, "s": state}, {}
+    is_deferred = state == schema.QUEUED and due_ms > now_ms
+    if is_deferred:
+        fields["d"] = True
+    elif "d" in document:
+        dropped["d"] = ""
+    changes = int(is_deferred) - int(document.get("d", False))
+    return Placed(fields, dropped, changes, int(state == schema.HELD) - int(document["s"] == schema.HELD))

@@ -1,0 +1,43 @@
+"""Bugs of schedules: rounds that leave no trace, pauses that do not hold, extra rounds that move the next one."""
+
+from tests.mutants.mutant import Mutant, in_file
+
+STORE = "tests/contract/store/test_schedules.py tests/contract/store/test_paused_schedules.py"
+
+values = in_file("store/values/schedules.py", f"{STORE} -k sqlite")
+sqlite = in_file("store/sqlite/queue/schedules.py", f"{STORE} tests/contract/store/test_rounds.py -k sqlite")
+endings = in_file("store/sqlite/queue/endings.py", f"{STORE} -k sqlite")
+mongo = in_file("store/mongo/queue/endings.py", f"{STORE} -k mongodb")
+asked = in_file("functory/operations/schedules.py", "tests/web/test_schedule_changes.py")
+
+MUTANTS: list[Mutant] = [
+    values("rounds grow without end", "schedule.rounds[1 - MOST_ROUNDS :]", "schedule.rounds"),
+    values(
+        "an extra round comes again and again", "_replace(rounds=rounds, regular_ms=None)", "_replace(rounds=rounds)"
+    ),
+    values("a second pause hides the first", "schedule.pause or change.pause", "change.pause or schedule.pause"),
+    values("a pause breaks a round off", "pause is not None and not has_begun and", "pause is not None and"),
+    values("a pause loses the regular round", "due_ms, regular_ms = regular_ms, None", "regular_ms = None"),
+    sqlite(
+        "a calendar that is changed stays in the old round",
+        "        tx.conn.execute(ANEW, (row.n,))\n",
+        "        pass\n",
+    ),
+    sqlite("a paused schedule counts as waiting", "state = State.HELD if plan.on_hold else", "state = "),
+    endings(
+        "a paused schedule goes on after its round", "State.HELD if schedule.pause else queued_state", "queued_state"
+    ),
+    endings(
+        "an extra round moves the next", "due_ms if schedule.regular_ms is None else schedule.regular_ms", "due_ms"
+    ),
+    mongo("a paused schedule goes on after its round (MongoDB)", 'return "pause" in', 'return "never" in'),
+    mongo("an extra round moves the next (MongoDB)", '.get("regular", due_ms)', '.get("never", due_ms)'),
+    asked(
+        "a missed round of the calendar is made up for",
+        "    if due_ms > now_ms or not found.job.repeat:",
+        "    if True:",
+    ),
+    in_file("functory/operations/jobs.py", "tests/service/test_cancel.py")(
+        "a schedule is said again and gone", "    await _announce_cancel(service, tenant, job_id)\n", ""
+    ),
+]
