@@ -219,7 +219,7 @@ async def test_every_route_has_a_command(site: Site, terminal: Terminal, tmp_pat
     await use_tenants(site, terminal)
     await use_secrets(terminal, tmp_path)
     await use_alerts(terminal)
-    feed = (await terminal.run("job", "add", "feed", "x", "--repeat", "FINISHED, +1 HOUR")).split()[0]
+    feed = (await terminal.run("job", "add", "feed", "x", "--repeat", "FINISHED, +1 HOUR", "--ack", "store")).split()[0]
     for words in (["pause", feed], ["resume", feed], ["next-times", "FINISHED, +1 HOUR"]):
         assert await terminal.run("job", *words)
     missing = {(route.method, route.path) for route in ROUTES if route.path not in NO_COMMAND}
