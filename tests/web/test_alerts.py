@@ -1,5 +1,6 @@
 """Alert rules over HTTP: set, list, delete, mute, test; who may, and what is refused."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -90,6 +91,15 @@ async def test_a_tenant_has_so_many_rules_and_may_change_each(site: Site) -> Non
     assert (answer.status, answer.code) == (429, "quota_exceeded")
     assert await set_rule(site, "/acme/alert/rule7", more_than=9) == {"created": False}
     assert await set_rule(site, "/other/alert/more", key="other") == {"created": True}
+
+
+async def test_rules_that_are_made_at_the_same_time_are_no_more_than_a_tenant_may_have(site: Site) -> None:
+    for number in range(MAX_ALERTS - 1):
+        await set_rule(site, f"/acme/alert/rule{number}")
+    paths = [f"/acme/alert/more{number}" for number in range(20)]
+    answers = await asyncio.gather(*(site.call("PUT", path, json=FAILS) for path in paths))
+    assert {answer.status for answer in answers} <= {200, 429}
+    assert len((await site.get("/acme/alert")).json["alerts"]) <= MAX_ALERTS
 
 
 async def test_rules_are_their_tenants_own(site: Site) -> None:
