@@ -47,5 +47,5 @@ def standing_from(text: str) -> Standing:
     """What cannot be read counts as a rule that has just begun."""
     try:
         return msgspec.json.decode(text, type=Standing) if text else Standing()
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return Standing()

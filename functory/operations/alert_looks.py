@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from functory.alerts.judgement import Moment, advance, is_to_be_told, value_of, with_notice, without_notice
+from functory.alerts.judgement import Figures, Moment, advance, is_to_be_told, value_of, with_notice, without_notice
 from functory.alerts.standing import Notice, Standing
 from functory.alerts.words import Telling, payload_of
 from functory.errors import FunctoryError
@@ -55,20 +55,28 @@ async def look_at_alerts(
     notifying = {rule.terms.notify for rule in rules}
     figures = TenantFigures(service, tenant, moment.now_ms)
     for rule in rules:
-        found = await figures.of(rule.terms, notifying)
-        standing = advance(rule.terms, rule.standing, found, moment)
-        if is_to_be_told(standing, moment.now_ms):
-            value = value_of(rule.terms, found, moment)
-            standing = with_notice(standing, _notice(rule, standing, value, moment.now_ms, new_key()))
-        if standing is not rule.standing:
-            written = await _written(service, rule, standing)
-            if written is None:
-                continue  # somebody was quicker, and goes on with it
-            log.info("alert.changed", extra={"tenant": tenant, "alert": rule.name, "phase": standing.phase})
-        else:
-            written = rule
-        if written.standing.notice is not None:
-            await _tell(service, who, written, written.standing.notice)
+        try:
+            await _look_at(service, who, rule, await figures.of(rule.terms, notifying), moment, new_key)
+        except ValueError as error:  # a limit that this version refuses: an import, or a newer daemon, has brought it
+            reason = str(error)[:_TROUBLE_CHARS]
+            log.warning("alert.not_looked_at", extra={"tenant": tenant, "alert": rule.name, "reason": reason})
+
+
+async def _look_at(
+    service: Service, who: Principal, rule: Rule, found: Figures, moment: Moment, new_key: Callable[[], str]
+) -> None:
+    standing = advance(rule.terms, rule.standing, found, moment)
+    if is_to_be_told(standing, moment.now_ms):
+        value = value_of(rule.terms, found, moment)
+        standing = with_notice(standing, _notice(rule, standing, value, moment.now_ms, new_key()))
+    if standing is not rule.standing:
+        written = await _written(service, rule, standing)
+        if written is None:
+            return  # somebody was quicker, and goes on with it
+        log.info("alert.changed", extra={"tenant": who.tenant, "alert": rule.name, "phase": standing.phase})
+        rule = written
+    if rule.standing.notice is not None:
+        await _tell(service, who, rule, rule.standing.notice)
 
 
 def _notice(rule: Rule, standing: Standing, value: float, now_ms: int, key: str) -> Notice:

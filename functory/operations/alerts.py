@@ -67,13 +67,15 @@ async def put_alert(service: Service, who: Principal, name: str, terms: Terms) -
         before = next((record for record in rules if record.name == name), None)
         if before is None:
             if len(rules) >= MAX_ALERTS:
-                raise QuotaExceeded(f"a tenant has at most {MAX_ALERTS} alerts", detail={"limit": MAX_ALERTS})
+                raise _too_many()
             settings = encode_terms(replace(terms, since_ms=now_ms))
             record = AlertRecord(who.tenant, name, 1, now_ms, who.key_id, settings, encode_standing(Standing()))
         else:
             settings = encode_terms(replace(terms, since_ms=_since_ms(before, terms, now_ms)))
             record = before._replace(version=before.version + 1, author=who.key_id, settings=settings)
         if await service.store.put_alert(record):
+            if before is None:
+                await _withdraw_if_too_many(service, who.tenant, name)
             await audit(service, who.key_id, "alert.set", who.tenant, alert=name, type=terms.type, when=terms.when)
             return before is None
     raise _busy(name)
@@ -137,6 +139,17 @@ def check_terms(name: str, terms: Terms) -> None:
         raise InvalidInput("share_above is for failures only", detail={"field": "share_above"})
 
 
+async def _withdraw_if_too_many(service: Service, tenant: str, name: str) -> None:
+    """Others may have made rules since they were counted. Raises QuotaExceeded."""
+    if len(await service.store.list_alerts(tenant)) > MAX_ALERTS:
+        await service.store.delete_alert(tenant, name)
+        raise _too_many()
+
+
+def _too_many() -> QuotaExceeded:
+    return QuotaExceeded(f"a tenant has at most {MAX_ALERTS} alerts", detail={"limit": MAX_ALERTS})
+
+
 def _since_ms(before: AlertRecord, terms: Terms, now_ms: int) -> int:
     """Since when it has watched: other terms that watch for the same do not begin anew."""
     rule = _read(before)
@@ -152,7 +165,7 @@ async def _find(service: Service, tenant: str, name: str) -> Rule | None:
 def _read(record: AlertRecord) -> Rule | None:
     try:
         return Rule(record, terms_from(record.settings), standing_from(record.state))
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
 
 

@@ -13,7 +13,7 @@ from store.errors import Conflict, NotFound
 from store.mongo import MongoStore
 from store.mongo.server import schema
 from store.mongo.server.ledger import LAPSE_MS
-from tests.support.jobs import OWNER, T0, TENANT, archive, claim, job_id, making, new_job, new_jobs, retry
+from tests.support.jobs import OWNER, T0, TENANT, archive, claim, claim_one, job_id, making, new_job, new_jobs, retry
 from tests.support.store_audit import check_counters
 from tests.support.turns import interleave, open_pair
 
@@ -97,4 +97,36 @@ async def test_each_run_ends_once_with_all_that_it_made_or_nothing(mongo_url: st
             head = (await store.get_index_state(TENANT, NUMBERED)).head
             numbered = [await store.get_job_at(TENANT, NUMBERED, seq, now_ms=T0) for seq in range(1, head + 1)]
             assert None not in numbered, f"step {stop_at}: a number is nobody's"
+        assert stop_at > 8, "it was stopped before many steps"
+
+
+async def make_siblings(number: int, parent: Job, child: Job, store: Store) -> ReleaseReport:
+    siblings = new_jobs(2, number + 10, jobtype=PLAIN, parent=parent.id)
+    return await store.release_with_jobs(OWNER, [making(archive(child), *siblings)], now_ms=T0)
+
+
+async def end_parent(parent: Job, store: Store) -> None:
+    await store.release_jobs(OWNER, [archive(parent)], now_ms=T0)
+
+
+async def test_siblings_of_a_run_are_not_held_by_a_parent_that_ends_meanwhile(mongo_url: str) -> None:
+    """A child that was replayed runs beside its parent."""
+    async with open_pair(mongo_url) as pair:
+        store, stop_at, was_stopped = pair.other, 0, True
+        while was_stopped:
+            stop_at += 1
+            number = 100 * stop_at
+            parents, children = f"acme-p{number}", f"acme-c{number}"
+            await store.add_jobs([new_job(number, jobtype=parents)], now_ms=T0)
+            parent = await claim_one(store, jobtype=parents)
+            first = making(archive(parent), new_job(number + 1, jobtype=children, parent=parent.id))
+            await store.release_with_jobs(OWNER, [first], now_ms=T0)
+            await store.release_jobs(OWNER, [archive(await claim_one(store, jobtype=children))], now_ms=T0)
+            parent = await claim_one(store, jobtype=parents)
+            await store.replay_jobs(TENANT, [job_id(number + 1)], dt_ms=T0, now_ms=T0)
+            child = await claim_one(store, jobtype=children)
+            make = partial(make_siblings, number, parent, child)
+            _, _, was_stopped = await interleave(pair, make, partial(end_parent, parent), stop_at)
+            states = await store.get_states(TENANT, [job_id(number + n) for n in (0, 10, 11)], now_ms=T0)
+            assert list(states.values()) == [JobState.PAUSED, JobState.WAITING, JobState.WAITING], f"step {stop_at}"
         assert stop_at > 8, "it was stopped before many steps"

@@ -375,3 +375,24 @@ async def test_an_end_of_a_job_counts_whoever_ended_it(site: Site) -> None:
     await site.store.release_jobs(SYSID, [Archive(job.id, job.token, outcome)], now_ms=site.clock.now_ms())
     await look(site)
     assert await told(site) == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        '{"type":"mail","notify":"tell","when":"failures","window_s":1000000000000}',
+        '{"type":"%s*","notify":"tell","when":"backlog"}' % ("a" * 300),
+        '{"type":"mail","notify":"tell","when":"backlog","new":%s}' % ("[" * 5000 + "]" * 5000),
+    ],
+    ids=["a longer window", "a longer pattern", "deeply nested"],
+)
+async def test_a_rule_that_this_version_would_refuse_keeps_no_other_from_being_looked_at(
+    site: Site, settings: str
+) -> None:
+    for name in ("odd", "rule", "zeal"):
+        await set_rule(site, name=name)
+    (odd, *_) = await site.store.list_alerts(ACME)
+    assert await site.store.put_alert(odd._replace(version=2, settings=settings))
+    await end(site, count=3)
+    await look(site)
+    assert sorted(await states(site)) == [("rule", "firing"), ("zeal", "firing")]

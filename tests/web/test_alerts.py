@@ -1,5 +1,7 @@
 """Alert rules over HTTP: set, list, delete, mute, test; who may, and what is refused."""
 
+import asyncio
+import itertools
 import json
 from typing import Any
 
@@ -7,7 +9,7 @@ import pytest
 
 from functory.operations.alerts import MAX_ALERTS
 from functory.operations.keys import create_key
-from store.base import Code
+from store.base import AlertRecord, Code
 from tests.support.web import T0, Site
 
 ALERT = "/acme/alert/mail-fails"
@@ -90,6 +92,27 @@ async def test_a_tenant_has_so_many_rules_and_may_change_each(site: Site) -> Non
     assert (answer.status, answer.code) == (429, "quota_exceeded")
     assert await set_rule(site, "/acme/alert/rule7", more_than=9) == {"created": False}
     assert await set_rule(site, "/other/alert/more", key="other") == {"created": True}
+
+
+async def test_rules_that_are_made_at_the_same_time_are_no_more_than_a_tenant_may_have(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(MAX_ALERTS - 1):
+        await set_rule(site, f"/acme/alert/rule{number}")
+    store, both, looks = site.service.store, asyncio.Barrier(2), itertools.count()
+    list_alerts = store.list_alerts
+
+    async def list_before_either_is_made(tenant: str) -> list[AlertRecord]:
+        found = await list_alerts(tenant)
+        if next(looks) < both.parties:
+            await both.wait()
+        return found
+
+    monkeypatch.setattr(store, "list_alerts", list_before_either_is_made)
+    answers = await asyncio.gather(*(site.call("PUT", f"/acme/alert/{name}", json=FAILS) for name in ("a", "b")))
+    assert 429 in {answer.status for answer in answers}
+    made = [answer for answer in answers if answer.status == 200]
+    assert len((await site.get("/acme/alert")).json["alerts"]) == MAX_ALERTS - 1 + len(made)
 
 
 async def test_rules_are_their_tenants_own(site: Site) -> None:

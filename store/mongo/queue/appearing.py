@@ -16,7 +16,7 @@ from store.mongo.queue.changes import apply
 from store.mongo.queue.create import change_holder, drop_hidden, find_holder, find_name, take_name
 from store.mongo.queue.documents import job_from, kept_data
 from store.mongo.queue.endings import MAKE, Step, makings
-from store.mongo.queue.relatives import Budget, follow
+from store.mongo.queue.relatives import HOLD, Budget, follow
 from store.mongo.queue.seqs import close_seqs, give_seqs, is_beyond, numbered_types
 from store.mongo.queue.window import HeldJob, look_again
 from store.mongo.server import schema
@@ -29,11 +29,13 @@ _CHUNK: Final = 500
 
 
 class _Hidden(NamedTuple):
-    """A job that is to appear. is_held: its parent is running, and it waits for the end of that."""
+    """A job that is to appear. is_held: its parent is running, and it waits for the end of that. is_sibling: that
+    parent is not its maker, and may have ended since it was looked at."""
 
     job: NewJob
     document: Document
     is_held: bool
+    is_sibling: bool
 
 
 def maker_of(job_id: str, token: int) -> str:
@@ -106,42 +108,45 @@ async def _placed(db: Core, document: Document, now_ms: int) -> _Hidden | None:
     if job.unique and not await _take_name(db, job, frozenset(document["keeps"]), now_ms):
         return None
     held = job.parent != "" and job.parent == document["by"].rpartition(".")[0]
-    if job.parent and not held:
+    is_sibling = job.parent != "" and not held
+    if is_sibling:
         live = {"_id": job.parent, "s": {"$in": [schema.RUNNING, schema.PAUSED, schema.HELD]}}
         counted: Document = {"$inc": {"kids": 1}, "$set": {"kin": True}}
         parent = await find_and_update(db.collections.jobs, live, counted, fields={"s": 1})
         if parent is None:
             return None
         held = parent["s"] == schema.RUNNING
-    return _Hidden(job, document, held)
+    return _Hidden(job, document, held, is_sibling)
 
 
 async def _show(db: Core, hidden: Sequence[_Hidden], now_ms: int) -> None:
     beyond = await _number(db, hidden, now_ms)  # also children, which no window holds
     steps = []
-    for job, _, is_held in hidden:
+    for job, _, is_held, is_sibling in hidden:
         held = is_held or job.id in beyond
         deferred = not held and job.dt_ms > now_ms
         shown: Document = {"s": schema.HELD if held else schema.QUEUED, "at": job.dt_ms}
-        shown |= {"d": True} if deferred else {}
+        shown |= ({"todo": [HOLD]} if is_held and is_sibling else {}) | ({"d": True} if deferred else {})
         effect = add_effect(job, now_ms)._replace(deferred=int(deferred), blocked=int(held))
         update = {"$set": shown, "$unset": {"by": "", "keeps": ""}}
         steps.append(Step({"_id": job.id, "s": schema.HIDDEN}, update, effect))
     shown_ids = await apply(db, steps, now_ms)
-    for job, document, _ in hidden:
+    for job, document, is_held, is_sibling in hidden:
         if job.unique and job.id not in shown_ids:  # another job got the name first, and removed this one
             await _take_name(db, job, frozenset(document["keeps"]), now_ms)
+        if is_held and is_sibling:
+            await follow(db, job.id, now_ms)  # the parent may have ended in the meantime
     if beyond:
         await look_again(db, list(beyond.values()), now_ms)
 
 
 async def _number(db: Core, hidden: Sequence[_Hidden], now_ms: int) -> Mapping[str, HeldJob]:
     """Give them the next numbers of their types if these have consumers. Returns the jobs that consumers hold."""
-    numbered = await numbered_types(db, [job for job, _, _ in hidden])
+    numbered = await numbered_types(db, [it.job for it in hidden])
     if not numbered:
         return {}
     seqs = await give_seqs(
-        db, [job for job, document, _ in hidden if document.get("seq") is None], numbered, now_ms, are_stored=True
+        db, [it.job for it in hidden if it.document.get("seq") is None], numbered, now_ms, are_stored=True
     )
     if seqs.by_id:
         given = [
@@ -150,7 +155,7 @@ async def _number(db: Core, hidden: Sequence[_Hidden], now_ms: int) -> Mapping[s
         await db.collections.jobs.bulk_write(given, ordered=False)
         await close_seqs(db, seqs)
     beyond = {}
-    for job, document, _ in hidden:
+    for job, document, *_ in hidden:
         seq = seqs.by_id.get(job.id, document.get("seq"))
         if seq is not None and is_beyond(numbered.get(job.jobtype), job, seq):
             beyond[job.id] = HeldJob(job.jobtype, job.id, seq)

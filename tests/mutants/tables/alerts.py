@@ -46,20 +46,35 @@ MUTANTS: list[Mutant] = [
     ),
     looks(
         "who did not make a change tells of it, too",
-        "                continue  # somebody was quicker, and goes on with it\n",
-        "                written = Rule(rule.record, rule.terms, standing)\n",
+        "            return  # somebody was quicker, and goes on with it\n",
+        "            written = Rule(rule.record, rule.terms, standing)\n",
     ),
     looks(
         "a notification is added again after a crash",
         'key=f"alert:{notice.key}"',
         'key=f"alert:{secrets.token_hex(9)}"',
     ),
+    looks(
+        "a rule that this version refuses ends the look",
+        "except ValueError as error:",
+        "except ZeroDivisionError as error:",
+    ),
     looks("a suspended tenant is looked at", "who is None or who.suspended", "who is None"),
     figures("a pattern means types that notify, too", "name not in notifying and matches(name)", "matches(name)"),
     figures(
         "runs in error are no failures", "{Code.FAILED, Code.ERROR, Code.ABANDONED}", "{Code.FAILED, Code.ABANDONED}"
     ),
-    rules("a tenant has any number of rules", "len(rules) >= MAX_ALERTS", "len(rules) >= 10**9"),
+    rules(
+        "a full tenant makes a rule, and loses it",
+        "len(rules) >= MAX_ALERTS",
+        "len(rules) >= 10**9",
+        equivalent="it is withdrawn at once",
+    ),
+    rules(
+        "rules that are made at the same time are not counted",
+        "if len(await service.store.list_alerts(tenant)) > MAX_ALERTS:",
+        "if False:",
+    ),
     rules("a rule watches its own notifications", "if terms.type == terms.notify:", "if False:"),
     rules(
         "a change of a rule forgets how it stands", "record = before._replace(", 'record = before._replace(state="", '

@@ -44,6 +44,12 @@ MUTANTS: list[Mutant] = [
         "    held = False\n",
     ),
     appearing(
+        "a sibling is held by a parent that has ended",
+        "            await follow(db, job.id, now_ms)  # the parent may have ended in the meantime\n",
+        "            pass\n",
+        tests=RACES,
+    ),
+    appearing(
         "what somebody else has struck off is taken for done",
         "            rest = list(rows)  # somebody else has struck off some, or noted more\n",
         "            pass\n",
