@@ -35,7 +35,7 @@ class JobState(StrEnum):
     ARCHIVED = "archived"
 
 
-def state_word(state: str) -> str:
-    """The state of a job for people. `paused` is said of types, daemons and tenants, which somebody has paused; a job
-    in that state is held, for its relatives or a consumer."""
-    return "held" if state == "paused" else state
+def state_word(state: str, *, is_on_hold: bool = False) -> str:
+    """The state of a job for people. `paused` is said of what somebody has paused: types, daemons, tenants, and with
+    is_on_hold a schedule. Any other job in that state is held, for its relatives or a consumer."""
+    return "held" if state == "paused" and not is_on_hold else state

@@ -50,11 +50,12 @@ def _payload(job: Job, room: int) -> str:
 
 
 def show_children(arguments: argparse.Namespace, page: Page) -> int:
-    rows = [
-        (job.id, job.type, state_word(job.state), job.code or "-", job.exitcode or "-", _result(job))
-        for job in page.jobs
-    ]
+    rows = [(job.id, job.type, _state(job), job.code or "-", job.exitcode or "-", _result(job)) for job in page.jobs]
     return _show(arguments, page, ["id", "type", "state", "code", "exit", "result"], rows, "No children.")
+
+
+def _state(job: Job) -> str:
+    return state_word(job.state, is_on_hold=job.pause is not None and not job.pending_children)
 
 
 def show_schedules(arguments: argparse.Namespace, page: Page) -> int:
@@ -64,7 +65,7 @@ def show_schedules(arguments: argparse.Namespace, page: Page) -> int:
             job.type,
             _short(job.unique.encode()) or "-",
             _short(job.repeat.encode()),
-            moment(job.due_ms) if job.state == "deferred" else state_word(job.state),
+            moment(job.due_ms) if job.state == "deferred" else _state(job),
             moment(job.done_ms),
             "".join(_LETTERS.get(ended.code, "?") for ended in job.rounds) or "-",
             job.code or "-",
@@ -94,7 +95,7 @@ def results_table(jobs: Mapping[str, Job | None], gone: str) -> str:
     rows = [
         (job_id, gone, "-", "-", "-", "")
         if job is None
-        else (job_id, state_word(job.state), job.code or "-", job.exitcode or "-", job.attempts, _result(job))
+        else (job_id, _state(job), job.code or "-", job.exitcode or "-", job.attempts, _result(job))
         for job_id, job in jobs.items()
     ]
     return render_table(["id", "state", "code", "exit", "attempts", "result"], rows)
@@ -118,7 +119,7 @@ def show_job(job: Job, *, as_json: bool) -> None:
     facts = {
         "id": job.id,
         "type": job.type,
-        "state": paint(state_word(job.state)),
+        "state": paint(_state(job)),
         f"{last}code": f"{job.exitcode} {paint(job.code)}" if job.code else None,
         "progress": None if job.progress is None else show_progress(job.progress),
         "worker": inert(job.worker.encode()) or None,
@@ -163,7 +164,7 @@ def _row(job: Job) -> tuple[object, ...]:
     return (
         job.id,
         job.type,
-        state_word(job.state),
+        _state(job),
         job.code or "-",
         job.exitcode or "-",
         job.attempts,

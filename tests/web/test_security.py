@@ -19,7 +19,7 @@ OF_OPERATOR = [route for route in ROUTES if route.scope in {"operator", "metrics
 def at(route: Route, tenant: str, job_id: str = "20270115T080000000Z-a7-000000") -> str:
     values = {"tenant": tenant, "type": "thumb", "id": job_id, "name": tenant, "key_id": "k", "sysid": "a7"}
     values |= {"secret": "API_KEY"}
-    return route.path.format(**values, domain="api", consumer="verify")
+    return route.path.format(**values, domain="api", consumer="verify", alert="full")
 
 
 def name(route: Route) -> str:

@@ -192,6 +192,7 @@ def _values(
         "can_change": False,
         "can_pause": False,
         "can_resume": False,
+        "is_on_hold": False,
         "options": None,
         "tenant": call.tenant,
     }
@@ -225,6 +226,7 @@ def _of_schedule(found: JobRecord) -> dict[str, Any]:
         "can_change": is_live and bool(found.job.repeat) and found.state not in _UNDER_WAY,
         "can_pause": is_live and bool(found.job.repeat) and found.schedule.pause is None,
         "can_resume": is_live and found.schedule.pause is not None,
+        "is_on_hold": found.is_on_hold,
     }
 
 

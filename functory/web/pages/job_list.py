@@ -69,6 +69,8 @@ class JobLine(NamedTuple):
     """Its unique name, its key and its rate domain, if it has them."""
     payload: str
     """Its beginning, as far as it was read."""
+    is_on_hold: bool
+    """Whether it is a schedule that waits for nothing but a resume."""
 
 
 @pages.get("/ui/t/{tenant}/jobs", scope="read", live="live/jobs.html")
@@ -162,4 +164,5 @@ def line_of(record: JobRecord) -> JobLine:
         inert_text.line(outcome.message, 160) if outcome else "",
         inert_text.line(" · ".join(filter(None, (job.unique, job.key, job.domain))), 160),
         inert_text.begin(job.data, record.data_bytes),
+        record.is_on_hold,
     )

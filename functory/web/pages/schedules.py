@@ -29,6 +29,8 @@ class ScheduleLine(NamedTuple):
     message: str
     paused_ms: int
     """Since when it is paused; 0: it is not."""
+    is_on_hold: bool
+    """Whether it waits for nothing but a resume."""
     codes: tuple[str, ...]
     """Of the last rounds, oldest first."""
 
@@ -62,5 +64,6 @@ def _line_of(record: JobRecord) -> ScheduleLine:
         record.done_ms if outcome else 0,
         inert_text.line(outcome.message, 160) if outcome else "",
         record.schedule.pause.since_ms if record.schedule.pause else 0,
+        record.is_on_hold,
         tuple(ended.code.value for ended in record.schedule.rounds),
     )

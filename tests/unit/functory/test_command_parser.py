@@ -53,6 +53,8 @@ CASES = [
     ("daemon pause --json 7", {"sysid": "7"}),
     ("daemon resume 7 --json", {"sysid": "7"}),
     ("job update id --json -- -x", {"id": "id", "payload": "-x"}),
+    ("cancel --failure aa11 --yes", {"type": None, "failure": "aa11", "yes": True}),
+    ("delete --code ok mail --yes", {"type": "mail", "code": ["ok"], "yes": True}),
 ]
 
 

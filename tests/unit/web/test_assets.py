@@ -19,7 +19,9 @@ async def loaded() -> Assets:
 
 async def test_a_long_page_gives_others_their_turn(loaded: Assets, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assets, "_PIECE_S", 0.0)
-    lines = [JobLine(f"id-{n}", "thumb", "archived", "ok", 1, 0, 5, "<b>", "", "{}") for n in range(50)]
+    lines = [
+        JobLine(f"id-{n}", "thumb", "archived", "ok", 1, 0, 5, "<b>", "", "{}", is_on_hold=False) for n in range(50)
+    ]
     call = SimpleNamespace(link=lambda **_: "/")
     values = {"lines": lines, "states": STATES, "state": "archived", "tenant": "acme", "now_ms": 0}
     values |= {"next": None, "is_first": True, "call": call, "page_state": ""}
