@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +125,8 @@ async def test_a_loop_that_stands_still_is_not_called_alive(
 ) -> None:
     """The event loop turns all the time: being alive is not enough."""
     go_on = asyncio.Event()
-    async with running_daemon(tmp_path) as running, watched(running) as watch:
+    async with running_daemon(tmp_path) as running, watched(running) as watch, AsyncExitStack() as stack:
+        stack.callback(go_on.set)  # or a daemon that is asked to stop would wait for what stands still
         manager = watch.manager
         await register(running, "acme-x", "return payload")
         await manager.hears("WATCHDOG=1")
