@@ -216,18 +216,18 @@ def _worker_outbox(shared: Shared, intake: Intake, admission: Admission, tenants
 
 def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engine, joining: Joining) -> Parts:
     isolation, languages, runner, egress, vault, packages, tenants, folders = engine
-    waiters, policy = Waiters(settings.poll_s), policy_of(settings)
+    waiters, policy, peers = Waiters(settings.poll_s), policy_of(settings), Peers(shared)
     admission = _admission(shared, intake, tenants)
     outbox = Outbox(shared, intake, admission, tenants.limits_of, runner.flow)
     executor = Executor(shared, runner, policy, outbox, tenants, executor_settings(settings, languages))
     runner.when_burnt(policy.charge)
     packages.when_changed(executor.changed)
     gates = TypeGates(shared.store, shared.clock, settings.poll_s, partial(executor.handlers.is_in, languages.able))
-    straight = _straight_way(settings, shared, intake, executor, outbox, gates)
+    straight = _straight_way(settings, shared, intake, executor, outbox, gates, lambda: peers.is_alone)
     reported = _worker_outbox(shared, intake, admission, tenants, runner.flow)
     workers = _worker_queue(settings, shared, reported, tenants, policy, executor)
     trial_runs = _trial_runs(settings, runner, tenants, policy, isolation, partial(_left, executor, workers))
-    announcer = _announcer(settings, isolation, shared, executor, workers)
+    announcer = _announcer(settings, isolation, peers, executor, workers)
     handlers, admit = HandlersInForce(shared.store, gates, executor.handlers), partial(_admit, admission, tenants)
     told, ask = [executor.added, workers.added, announcer.added], asker(handlers, trial_runs)
     consumers = ConsumerLeaders(shared, leader_settings(settings), ask, admit, told, executor.refresh_tenants)
@@ -267,10 +267,10 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
 
 
 def _announcer(
-    settings: Settings, isolation: Isolation, shared: Shared, executor: Executor, workers: WorkerQueue
+    settings: Settings, isolation: Isolation, peers: Peers, executor: Executor, workers: WorkerQueue
 ) -> Announcer:
     is_running = settings.role != "api" and not isolation.refusal
-    announcer = Announcer(Peers(shared), lambda: is_running and executor.may_start(), executor.is_clear)
+    announcer = Announcer(peers, lambda: is_running and executor.may_start(), executor.is_clear)
     workers.when_ended_for_others(announcer.freed)
     return announcer
 
@@ -286,7 +286,13 @@ def _worker_queue(
 
 
 def _straight_way(
-    settings: Settings, shared: Shared, intake: Intake, executor: Executor, outbox: Outbox, gates: TypeGates
+    settings: Settings,
+    shared: Shared,
+    intake: Intake,
+    executor: Executor,
+    outbox: Outbox,
+    gates: TypeGates,
+    is_alone: Callable[[], bool],
 ) -> StraightWay:
     straight = StraightWay(
         shared,
@@ -297,6 +303,7 @@ def _straight_way(
         is_clear=executor.is_clear,
         ahead=executor.ahead,
         offer=executor.offer,
+        is_alone=is_alone,
         mode=settings.straight,
     )
     for part in (intake, executor, outbox):

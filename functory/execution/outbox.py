@@ -302,8 +302,9 @@ class Outbox:
     async def _record(self, batch: Sequence[Admitted]) -> None:
         straight, ids = self._straight, set[str]()
         if straight is not None:
-            await straight.showing.settled([job.id for job, _, _ in batch])
-            ids = straight.among([job.id for job, _, _ in batch])
+            every = [job.id for job, _, _ in batch]
+            await straight.showing.settled(every)
+            ids = straight.among(every)
             if len(ids) == len(batch):
                 await self._record_straight(straight, batch)
                 return
@@ -319,14 +320,14 @@ class Outbox:
     async def _record_straight(self, straight: StraightWay, batch: Sequence[Admitted]) -> None:
         """Jobs that the store need not have: they are added with their end, and the journal's position with them. From
         now on they are not shown as running."""
-        jobs = [straight.new_job(job.id) for job, _, _ in batch]
-        releases = [release for _, release, _ in batch]
-        position, ended_ms = self._intake.position(), self._now()
-        add = partial(add_ended, self._store, self._owner, jobs, releases, ended_ms=ended_ms, position=position)
+        jobs, releases = list(map(_JOB, batch)), list(map(_RELEASE, batch))
         ids = [job.id for job in jobs]
+        new = straight.new_jobs(ids)
+        position, ended_ms = self._intake.position(), self._now()
+        add = partial(add_ended, self._store, self._owner, new, releases, ended_ms=ended_ms, position=position)
         straight.ending.begin(ids)
         report = await self._until_it_works(lambda: straight.ending.told(ids, add(now_ms=self._now())))
-        straight.recorded([(job, release) for job, release, _ in batch], set(report.stale), ended_ms)
+        straight.recorded(jobs, releases, set(report.stale), ended_ms)
         await self._intake.arrived(ids, position)
         self._note(batch, report)
 

@@ -13,9 +13,12 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
-from functory.intake.job_options import PLAIN, JobOptions, new_jobs, to_attributes
+from functory.intake.held_lines import HeldLine, HeldLines
+from functory.intake.job_options import PLAIN, JobOptions, new_jobs, to_attributes, to_new_jobs
+from functory.intake.line import Line
+from functory.intake.straight_intake import StraightIntake
 from functory.intake.weights import Weight, weigh
 from functory.loops.shared import Shared
 from journal import Record
@@ -35,32 +38,11 @@ and waits in it."""
 _MOST_AHEAD: Final = 100_000
 """Ids that went past and are remembered until the reader reaches them."""
 _STEP: Final = 500
-_MANY: Final = 500
-"""Lines that are worth a step of the reader even if none of their jobs can run."""
 _LARGE_BYTES: Final = 16 << 10
 """Of one request: such lines do not wait for others, because together they would only take more memory."""
 _ID, _JOBTYPE, _DATA = fields(NewJob, "id"), fields(NewJob, "jobtype"), fields(NewJob, "data")
 _ID_READ, _JOBTYPE_READ, _PAYLOAD_READ = fields(Record, "id"), fields(Record, "jobtype"), fields(Record, "payload")
-
-
-class StraightIntake(Protocol):
-    """Takes lines that need not wait for the store (execution/straight/way.py)."""
-
-    def admits(self, jobtype: str, lines: Sequence[bytes]) -> bool:
-        """Whether jobs of these lines could start as soon as they are durable, or as soon as the jobs before them have
-        started."""
-
-    def take(self, jobs: Sequence[NewJob]) -> None:
-        """They are durable."""
-
-    def give_way(self, jobtype: str) -> None:
-        """Jobs of the type that come now take the long way: those that wait for others go there before them."""
-
-    def may_run(self, jobtype: str) -> bool:
-        """Whether anybody may run jobs of the type, here or elsewhere. In doubt, yes."""
-
-    async def flush(self, tenant: str) -> None:
-        """Wait until nothing that was taken so far is held any more. Raises StoreUnavailable."""
+_ATTRIBUTES_READ, _NOTE_READ = fields(Record, "attributes"), fields(Record, "note")
 
 
 class Backlog:
@@ -75,23 +57,17 @@ class Backlog:
         """Lines with smaller ids were written before this daemon started; nobody knows their tenants. Until they are
         read, nobody goes past."""
         self._knows_all = journal.read_point >= journal.write_point
-        self._waiting: Counter[str] = Counter()
-        """Lines that wait for the reader, by tenant. Below 0 while the reader was faster than the acknowledgement."""
-        self._in_line = 0
-        """The sum of these."""
-        self._is_urgent = False
-        self._total = 0
+        self._line = Line()
         self._boarding: list[NewJob] = []
         self._boarding_of: Counter[str] = Counter()
         self._ahead: dict[str, bool] = {}
         """Ids that went past and that the reader has not reached, and whether the store has them."""
         self._reached = ""
         """The last id that the reader has had in hand. It may be faster than the acknowledgement."""
-        self._call_reader: Callable[[], None] = _nobody
         self._straight: StraightIntake | None = None
-        self._held: dict[str, tuple[str, int]] = {}
-        """Ids on the straight way, with tenant and bytes: the reader passes them by, and the journal keeps their
-        lines."""
+        self._is_wanted = False
+        """Somebody waits for what the reader brings."""
+        self._held = HeldLines()
         self._on_their_way: Counter[str] = Counter()
         """Lines by tenant that are being written, or are on the straight way."""
         self._bytes_of: Counter[str] = Counter()
@@ -104,21 +80,21 @@ class Backlog:
 
     def when_in_line(self, call_reader: Callable[[], None]) -> None:
         """Lines wait for the reader from now on."""
-        self._call_reader = call_reader
+        self._line.when_urgent(call_reader)
 
     @property
     def is_in_line(self) -> bool:
         """Whether lines may be waiting for the reader, of whatever tenant."""
-        return not self._knows_all or bool(self._waiting)
+        return not self._knows_all or bool(self._line)
 
     @property
     def is_urgent(self) -> bool:
-        """Whether some of them may be able to run, or they are many. Otherwise there is time to wait for more: many
-        cost the store little more than one."""
-        return not self._knows_all or self._is_urgent
+        """Whether they should not wait for more (line.py)."""
+        return not self._knows_all or self._line.is_urgent
 
     def use(self, straight: StraightIntake) -> None:
         self._straight = straight
+        self._line.when_entered(straight.look_for_room)
 
     async def write(
         self, jobtype: str, lines: list[bytes], options: JobOptions = PLAIN, notes: Sequence[str] = ()
@@ -133,9 +109,8 @@ class Backlog:
         self._on_their_way[tenant] += len(ids)
         self._add_bytes(tenant, sum(map(len, lines)))
         if is_straight:  # before the reader can see them
-            self._held.update((job_id, (tenant, len(line))) for job_id, line in zip(ids, lines, strict=True))
+            self._held.hold(tenant, ids, lines)
             self._ahead.update(dict.fromkeys(ids, False))
-            self._total += len(ids)
         told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         settled = partial(self._settled, ids, jobtype, lines, options, notes, told, is_straight=is_straight)
         done.add_done_callback(settled)
@@ -161,7 +136,6 @@ class Backlog:
         if done.cancelled() or done.exception() is not None:
             if is_straight:
                 self._let_go(ids)
-                self._total -= count
                 for job_id in ids:
                     self._ahead.pop(job_id, None)
             else:
@@ -169,17 +143,16 @@ class Backlog:
             return
         if is_straight and self._straight is not None:
             self._straight.take(new_jobs(ids, jobtype, lines, options, self._clock.now_ms(), notes))
-            if self._waiting.get(tenant, 0) > 0:  # somebody follows these
-                self._hurry()
+            if self._line.of(tenant) > 0:  # somebody follows these
+                self._line.hurry()
             return
         if self._straight is not None:
             self._straight.give_way(jobtype)
-        self._total += count
         if ids[0] > self._reached and self._may_pass(tenant, count, options):
             self._board(tenant, new_jobs(ids, jobtype, lines, options, self._clock.now_ms(), notes))
         else:
             is_large = sum(map(len, lines)) > _LARGE_BYTES
-            self._wait_in_line(tenant, count, is_urgent=is_large or self._may_run(jobtype))
+            self._line.enter(tenant, count, jobtype, is_urgent=is_large or self._may_run(jobtype))
 
     def _board(self, tenant: str, jobs: Sequence[NewJob]) -> None:
         self._boarding += jobs
@@ -198,16 +171,16 @@ class Backlog:
 
     def in_line(self, tenant: str) -> int:
         """Lines of the tenant on the long way that the store does not have, as far as they are known."""
-        return max(self._waiting.get(tenant, 0), 0) + self._boarding_of.get(tenant, 0)
+        return max(self._line.of(tenant), 0) + self._boarding_of.get(tenant, 0)
 
     def waits(self, tenant: str) -> bool:
         """Whether lines of the tenant may be waiting for the reader."""
-        return not self._knows_all or self._waiting.get(tenant, 0) > 0
+        return not self._knows_all or self._line.of(tenant) > 0
 
     def unstored(self, tenant: str) -> Weight:
         """Lines of the tenant that were accepted here, or are being written, and that the store does not have. Not
         those of before the daemon's start: whose they are is known when they are read."""
-        lines = sum(lines.get(tenant, 0) for lines in (self._waiting, self._boarding_of, self._on_their_way))
+        lines = self._line.of(tenant) + self._boarding_of.get(tenant, 0) + self._on_their_way.get(tenant, 0)
         return Weight(lines, self._bytes_of.get(tenant, 0))
 
     async def landed(self, tenant: str) -> None:
@@ -223,9 +196,8 @@ class Backlog:
     def arrived(self, ids: Sequence[str]) -> None:
         """The store has these."""
         self._let_go(ids)
-        for job_id in ids:
-            if job_id in self._ahead:
-                self._ahead[job_id] = True
+        for job_id in self._ahead.keys() & ids if self._ahead else ():
+            self._ahead[job_id] = True
 
     def return_to_line(self, jobs: Sequence[NewJob], in_hand: Container[str]) -> None:
         """These, of one type, take the long way after all, and like any others go past a backlog of other tenants. Not
@@ -240,14 +212,12 @@ class Backlog:
         if self._may_pass(tenant, len(jobs)) and not any(job.id in in_hand for job in held):
             self._board(tenant, jobs)
         else:
-            self._wait_in_line(tenant, len(jobs), is_urgent=self._may_run(jobs[0].jobtype))
+            self._line.enter(tenant, len(jobs), jobs[0].jobtype, is_urgent=self._may_run(jobs[0].jobtype))
 
     def _let_go(self, ids: Sequence[str]) -> None:
-        for job_id in ids:
-            if (held := self._held.pop(job_id, None)) is not None:
-                tenant, size_bytes = held
-                self._arrive(tenant, 1)
-                self._add_bytes(tenant, -size_bytes)
+        for tenant, (count, size_bytes) in self._held.let_go(ids).items():
+            self._arrive(tenant, count)
+            self._add_bytes(tenant, -size_bytes)
 
     def _arrive(self, tenant: str, count: int) -> None:
         self._on_their_way[tenant] -= count
@@ -277,42 +247,83 @@ class Backlog:
     def _is_boarding(self, job_id: str) -> bool:
         return self._ahead.get(job_id) is False and job_id not in self._held
 
-    def held(self, records: Sequence[Record]) -> dict[str, tuple[str, int]]:
-        """The ids of those that are on the straight way, with tenant and bytes."""
-        ids = self._held.keys() & [record.id for record in records] if self._held else ()
-        return {job_id: self._held[job_id] for job_id in ids}
+    def held(self, ids: Sequence[str]) -> dict[str, HeldLine]:
+        """Those of them that are on the straight way."""
+        return self._held.among(ids)
 
-    def unread(self, done: Sequence[str], missing: Mapping[str, tuple[str, int]]) -> None:
+    async def room(self) -> None:
+        """Wait while the reader would only bring more than can start soon."""
+        self._is_wanted = False
+        if self._straight is not None:
+            await self._straight.room(self._next_type)
+
+    def _next_type(self) -> str | None:
+        if self._is_wanted or self._line.is_mixed:
+            return None
+        return next(iter(self._line.of_one_type()), "")
+
+    def may_follow(self) -> dict[str, int]:
+        """Lines in line, by type, that the reader may put on the straight way."""
+        return self._line.of_one_type()
+
+    def make_room(self) -> None:
+        """Whatever the reader brings is needed now."""
+        self._is_wanted = True
+        if self._straight is not None:
+            self._straight.look_for_room()
+
+    def hold(self, records: Sequence[Record]) -> dict[str, HeldLine]:
+        """Put lines that the reader has come to on the straight way, all or none. They must be plain, and all lines
+        that wait must be of their type: one of another type would wait until these have run. The caller passes them to
+        `follow` without a pause. Returns those that are held now."""
+        straight, jobtype = self._straight, records[0].jobtype
+        tenant = tenant_of(jobtype)
+        if straight is None or not self._knows_all or not self._line.has_only(tenant, jobtype):
+            return {}
+        if any(map(_ATTRIBUTES_READ, records)) or any(map(_NOTE_READ, records)):
+            return {}
+        payloads = list(map(_PAYLOAD_READ, records))
+        if set(map(_JOBTYPE_READ, records)) != {jobtype} or not straight.may_follow(jobtype, payloads):
+            return {}
+        self._on_their_way[tenant] += len(records)
+        self._line.leave(tenant, len(records))
+        return self._held.hold(tenant, list(map(_ID_READ, records)), payloads)
+
+    def follow(self, records: Sequence[Record], now_ms: int) -> None:
+        if self._straight is not None:
+            self._straight.follow(to_new_jobs(records, now_ms))
+
+    def unread(self, done: Sequence[str], missing: Mapping[str, HeldLine]) -> None:
         """Lines come back to be read again. Those that are done with are left out then: the job of one may have run and
         be gone. The others, with tenant and bytes, are still on the straight way, or wait in line from now on."""
-        self._total += len(done) + len(missing)
         self._ahead.update(dict.fromkeys(done, True))
         for job_id, (tenant, size_bytes) in missing.items():
             if job_id in self._held:
                 self._ahead[job_id] = False
             else:
                 self._add_bytes(tenant, size_bytes)
-                self._wait_in_line(tenant, 1)
+                self._line.enter(tenant, 1)
 
     def still_to_add(self, records: Sequence[Record]) -> Sequence[Record]:
         """The records of a batch that the store does not have yet, and that are not on the straight way."""
-        if not self._ahead and not self._held:
+        ids = list(map(_ID_READ, records))
+        held = self._held.among(ids)
+        if not held and self._ahead.keys().isdisjoint(ids):
             return records
-        return [record for record in records if not self._ahead.get(record.id) and record.id not in self._held]
+        return [record for record in records if not self._ahead.get(record.id) and record.id not in held]
 
     def read(self, records: Sequence[Record]) -> None:
-        """The store has these records now, one way or the other."""
+        """The store has these now, one way or the other, or they are on the straight way, but for those of `hold`."""
         if not records:
             return
         if records[0].id < self._floor:
             self._knows_all = self._knows_all or records[-1].id >= self._floor
             records = [record for record in records if record.id >= self._floor]
-        self._total -= len(records)
         if self._ahead:
             records = [record for record in records if self._ahead.pop(record.id, None) is None]
         for tenant, (count, size_bytes) in weigh(map(_JOBTYPE_READ, records), map(_PAYLOAD_READ, records)).items():
             self._add_bytes(tenant, -size_bytes)
-            self._wait_in_line(tenant, -count)
+            self._line.leave(tenant, count)
 
     def all_read(self) -> None:
         """The reader has reached the end of the journal."""
@@ -339,7 +350,7 @@ class Backlog:
 
     def _may_pass(self, tenant: str, count: int, options: JobOptions = PLAIN) -> bool:
         return (
-            self._total - count >= _WORTH_IT
+            self._line.lines >= _WORTH_IT
             and not self.waits(tenant)
             and not options.indexed  # their numbers must follow the order of the journal
             and len(self._boarding) + count <= _MOST_BOARDING
@@ -355,7 +366,7 @@ class Backlog:
             log.warning("backlog.not_passed", extra={"jobs": len(jobs), "reason": str(error)})
             for job in jobs:
                 if self._ahead.pop(job.id, None) is not None:
-                    self._wait_in_line(tenant_of(job.jobtype), 1)
+                    self._line.enter(tenant_of(job.jobtype), 1)
                     self._add_bytes(tenant_of(job.jobtype), len(job.data))
             return
         for job in jobs:
@@ -368,24 +379,6 @@ class Backlog:
 
     def _may_run(self, jobtype: str) -> bool:
         return self._straight is None or self._straight.may_run(jobtype)
-
-    def _wait_in_line(self, tenant: str, count: int, *, is_urgent: bool = True) -> None:
-        self._waiting[tenant] += count
-        self._in_line += count
-        if not self._waiting[tenant]:
-            del self._waiting[tenant]
-        if not self._waiting:
-            self._is_urgent = False
-        if count > 0 and (is_urgent or self._in_line >= _MANY):
-            self._hurry()
-
-    def _hurry(self) -> None:
-        self._is_urgent = bool(self._waiting)
-        self._call_reader()
-
-
-def _nobody() -> None:
-    """Before there is a reader."""
 
 
 def _pass_on(done: "asyncio.Future[None]", told: "asyncio.Future[None]") -> None:

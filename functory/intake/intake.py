@@ -8,9 +8,10 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from functory.intake.backlog import Backlog, StraightIntake
+from functory.intake.backlog import Backlog
 from functory.intake.job_options import PLAIN, JobOptions
 from functory.intake.journal_reader import JournalReader
+from functory.intake.straight_intake import StraightIntake
 from functory.intake.weights import Weight
 from functory.loops.shared import Shared
 from store.base import JournalPosition, NewJob
@@ -65,6 +66,10 @@ class Intake:
     def in_line(self, tenant: str) -> int:
         """Lines of the tenant on the long way that the store does not have."""
         return self._backlog.in_line(tenant)
+
+    def may_follow(self) -> dict[str, int]:
+        """Lines that wait, by type, whose jobs may have run before the store has them."""
+        return self._backlog.may_follow()
 
     async def arrived(self, ids: Sequence[str], position: JournalPosition | None = None) -> None:
         """The store has these, and that position."""

@@ -18,6 +18,7 @@ from typing import Final
 
 from functory.intake.backlog import Backlog
 from functory.intake.former_tenants import APART_MS, lines_of_former_tenants
+from functory.intake.held_lines import HeldLine
 from functory.intake.job_options import to_new_job, to_new_jobs
 from functory.loops.courtesy import LONG_STEP
 from functory.loops.shared import Shared
@@ -25,7 +26,7 @@ from journal import JournalUnavailable, Position, Record, Reservation, parse_id
 from journal.durable import append_durably
 from store.base import JournalPosition, NewJob
 from store.errors import StoreUnavailable
-from vocabulary.columns import fields
+from vocabulary.columns import fields, take_out
 from vocabulary.names import tenant_of
 
 log = logging.getLogger("functory.ingest")
@@ -44,6 +45,8 @@ _RESERVATION_S: Final = 86_400.0
 """This is the only reader, and it gives lines back when it fails. Lines on the straight way can take their time."""
 _KEEP_AFTER_S: Final = 1.0
 """How long the position in the store may lag behind the lines. A crash repeats these, and their ids are known."""
+_FOLLOW_MS: Final = 10_000
+"""Lines that have waited for longer go to the store, where other daemons and all counters see them."""
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 1.0
 """Longest pause between two tries of a store that cannot be reached; so this long may pass before anybody notices
@@ -55,12 +58,12 @@ class _Open:
 
     __slots__ = ("ids", "is_added", "is_returned", "missing", "reservation")
 
-    def __init__(self, reservation: Reservation, ids: Sequence[str], missing: dict[str, tuple[str, int]]) -> None:
+    def __init__(self, reservation: Reservation, ids: Sequence[str], missing: dict[str, HeldLine]) -> None:
         self.reservation = reservation
         self.ids = ids
         """Of all of its lines."""
         self.missing = missing
-        """Of those on the straight way, with tenant and bytes."""
+        """Those on the straight way."""
         self.is_added = False
         """Its other lines are in the store."""
         self.is_returned = False
@@ -125,6 +128,8 @@ class JournalReader:
         while True:
             await self._journal.readable()
             await self._until_wanted()
+            if not self._waiting:
+                await self._backlog.room()
             lines = self._courtesy.step(self._last_tenant, LONG_STEP)
             reservation = await self._journal.read_reserve(lines, _RESERVATION_S)
             if reservation is None:
@@ -169,6 +174,7 @@ class JournalReader:
             heapq.heappush(self._waiting, (target, next(self._order), done))
             self._hurry.set()
             self._is_wanted.set()
+            self._backlog.make_room()
             await done
         if not tenant:
             await self._keep_position()
@@ -178,10 +184,9 @@ class JournalReader:
     async def arrived(self, ids: Sequence[str]) -> None:
         """The store has these: the journal lets go of what is complete."""
         self._backlog.arrived(ids)
-        opens = {open_: None for job_id in ids if (open_ := self._open_of.pop(job_id, None)) is not None}
+        opens = dict.fromkeys(take_out(self._open_of, ids))
         for open_ in opens:
-            for job_id in open_.missing.keys() & ids:
-                del open_.missing[job_id]
+            take_out(open_.missing, ids)
         for open_ in opens:
             await self._finish(open_)
 
@@ -240,12 +245,14 @@ class JournalReader:
     async def _move(self, reservation: Reservation) -> None:
         records = await self._journal.read(reservation)
         await self._backlog.reach(records)
-        open_ = _Open(reservation, list(map(_ID, records)), self._backlog.held(records))
-        self._open_of.update(dict.fromkeys(open_.missing, open_))
         self._oldest_ms = parse_id(records[0].id).time_ms
         now_ms = self._clock.now_ms()
+        ids = list(map(_ID, records))
+        held = self._backlog.held(ids)
+        new, follow = self._parted(self._backlog.still_to_add(records), held, now_ms)
+        open_ = _Open(reservation, ids, held)
+        self._open_of.update(dict.fromkeys(open_.missing, open_))
         try:
-            new = self._backlog.still_to_add(records)
             if new and self._oldest_ms < now_ms - APART_MS:
                 new = await self._still_wanted(new, now_ms)
             await self._add(new, open_, now_ms)
@@ -254,7 +261,9 @@ class JournalReader:
                 self._open_of.pop(job_id, None)
             raise
         open_.is_added = True
-        self._backlog.read(records)
+        self._backlog.read(_without(records, follow))
+        if follow:
+            self._backlog.follow(follow, now_ms)
         if open_.is_returned:
             self._give_back(open_)
         else:
@@ -268,6 +277,17 @@ class JournalReader:
                 listener(jobtypes)
             for told in self._deferred_listeners if any(map(_ATTRIBUTES, new)) else ():
                 told()
+
+    def _parted(
+        self, new: Sequence[Record], held: dict[str, HeldLine], now_ms: int
+    ) -> tuple[Sequence[Record], Sequence[Record]]:
+        """What goes to the store, and what goes the straight way, which is held from now on."""
+        if new and parse_id(new[0].id).time_ms >= now_ms - _FOLLOW_MS and not self._waiting:
+            follow = self._backlog.hold(new)
+            held.update(follow)
+            if follow:
+                return (), new
+        return new, ()
 
     async def _still_wanted(self, new: Sequence[Record], now_ms: int) -> Sequence[Record]:
         """Without the lines of tenants that were deleted, whose names others have now."""
@@ -351,3 +371,10 @@ class JournalReader:
         if self.trouble:
             log.warning("ingest.store_available")
             self.trouble = ""
+
+
+def _without(records: Sequence[Record], some: Sequence[Record]) -> Sequence[Record]:
+    if len(some) in {0, len(records)}:
+        return () if some else records
+    ids = set(map(_ID, some))
+    return [record for record in records if record.id not in ids]

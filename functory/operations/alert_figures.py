@@ -10,6 +10,7 @@ from typing import Final
 from functory.alerts.judgement import Figures
 from functory.alerts.terms import Terms
 from functory.loops.slices import Slices
+from functory.operations.figures import counters_of
 from functory.operations.service import Service
 from functory.operations.type_patterns import is_pattern
 from store.base import Code, TypeCounters
@@ -68,7 +69,7 @@ class TenantFigures:
 
     async def _all_counters(self) -> Sequence[TypeCounters]:
         if self._counters is None:
-            self._counters = await self._service.store.get_counters(self._tenant, now_ms=self._now_ms)
+            self._counters = await counters_of(self._service, self._tenant)
         return self._counters
 
     async def _ended(self, codes: frozenset[Code], window_s: int) -> Counts:

@@ -59,8 +59,17 @@ def no_counters(jobtype: str) -> TypeCounters:
 
 
 async def counters_of(service: Service, tenant: str | None) -> list[TypeCounters]:
-    """A row for each type of the tenant, or of all tenants, that has or had jobs."""
-    return await service.store.get_counters(tenant, now_ms=service.now_ms())
+    """A row for each type of the tenant, or of all tenants, that has or had jobs, in order. With the jobs that only
+    this daemon knows of."""
+    stored = await service.store.get_counters(tenant, now_ms=service.now_ms())
+    unseen = service.straight.unseen(tenant)
+    if not unseen:
+        return stored
+    rows = {row.jobtype: row for row in stored}
+    for jobtype, (waiting, running) in unseen.items():
+        row = rows.get(jobtype) or no_counters(jobtype)
+        rows[jobtype] = row._replace(waiting=row.waiting + waiting, running=row.running + running)
+    return [rows[jobtype] for jobtype in sorted(rows)]
 
 
 async def usage_of(service: Service, tenant: str) -> Usage:

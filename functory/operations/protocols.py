@@ -67,6 +67,9 @@ class Straight(Protocol):
     def hurry(self, jobtype: str) -> None:
         """Somebody waits for the end of a job of the type."""
 
+    def unseen(self, tenant: str | None) -> dict[str, tuple[int, int]]:
+        """By type, how many jobs of a tenant, or of all, wait and run on this daemon that the store does not have."""
+
 
 class WorkerQueue(Protocol):
     """Jobs in the hands of programs elsewhere. `functory.workers.worker_queue` says what each verb does."""

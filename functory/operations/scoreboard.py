@@ -3,7 +3,7 @@
 from typing import Final, NamedTuple
 
 from functory.loops.slices import Slices
-from functory.operations.figures import no_counters
+from functory.operations.figures import counters_of, no_counters
 from functory.operations.service import Service
 from functory.operations.type_patterns import jobtypes_named
 from functory.operations.unasked import unasked_of
@@ -51,7 +51,7 @@ class Board(NamedTuple):
 async def scoreboard(service: Service, tenant: str, window_s: int) -> Board:
     """A row for every type that has or had jobs, or has a handler, in order of type."""
     store, now_ms = service.store, service.now_ms()
-    counters = {row.jobtype: row for row in await store.get_counters(tenant, now_ms=now_ms)}
+    counters = {row.jobtype: row for row in await counters_of(service, tenant)}
     handlers = set(await store.list_handled_types(tenant))
     for jobtype in handlers - counters.keys():
         counters[jobtype] = no_counters(jobtype)

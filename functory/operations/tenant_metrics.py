@@ -4,6 +4,7 @@ runs of the last minutes took and waited. Nothing here reads a job."""
 from typing import Final, NamedTuple
 
 from functory.loops.slices import Slices
+from functory.operations.figures import counters_of
 from functory.operations.service import Service
 from functory.operations.type_patterns import check_named
 from store.base import Histogram, TypeCounters
@@ -52,7 +53,7 @@ async def tenant_metrics(service: Service, tenant: str, named: str | None) -> Te
         each.jobtype: each.oldest_due_ms for each in await service.recent_waiting.of(tenant, store, service.now_ms)
     }
     since_ms = max((now_ms - WINDOW_MS) // MINUTE_MS * MINUTE_MS, 0)
-    counters = await store.get_counters(tenant, now_ms=now_ms)
+    counters = await counters_of(service, tenant)
     recent: dict[str, RecentRuns] = {}
     for bucket in await store.get_buckets(tenant, width_ms=MINUTE_MS, since_ms=since_ms, until_ms=now_ms + 1):
         runs = recent.setdefault(bucket.jobtype, RecentRuns())

@@ -35,6 +35,8 @@ class Peers:
         self._owner = shared.owner
         self._channel = Channel()
         self.others: dict[str, Peer] = {}
+        self.is_alone = False
+        """Whether the register had no other daemon when it was read."""
 
     async def open(self, wanted: Address | None, store_url: str, listener: Callable[[News], None]) -> None:
         """Receive, unless it is turned off. Without a place to receive, the poll has to do."""
@@ -60,11 +62,14 @@ class Peers:
 
     async def refresh(self) -> None:
         """Read the register. Raises StoreUnavailable."""
+        daemons = await self._store.list_daemons(now_ms=self._clock.now_ms())
+        others = [daemon for daemon in daemons if daemon.sysid != self._owner]
+        self.is_alone = not others
         if self._channel.address is None:
             return
         found: dict[str, Peer] = {}
-        for daemon in await self._store.list_daemons(now_ms=self._clock.now_ms()):
-            peer = None if daemon.sysid == self._owner else _peer(info_of(daemon), self.others.get(daemon.sysid))
+        for daemon in others:
+            peer = _peer(info_of(daemon), self.others.get(daemon.sysid))
             if peer is not None:
                 found[daemon.sysid] = peer
         self.others = found

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import functory.execution.straight.way
+import functory.execution.straight.waiting_jobs
 from functory.daemon.daemon import Daemon
 from functory.execution.straight.followers import FEW, MOST, TIRED_S, Followers
 from functory.intake.job_options import JobOptions
@@ -93,7 +93,7 @@ async def test_who_follows_starts_when_the_others_are_taken_up_and_not_when_they
 async def test_who_waits_in_vain_takes_the_long_way_and_the_next_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(functory.execution.straight.way, "_RETURN_AFTER_S", 0.03)
+    monkeypatch.setattr(functory.execution.straight.waiting_jobs, "RETURN_AFTER_S", 0.03)
     async with running_daemon(tmp_path, poll="10 s") as daemon:
         await ready(daemon)
         calls, barrier = Calls(daemon, monkeypatch, "add_jobs"), Barrier(daemon, monkeypatch, "claim_jobs")

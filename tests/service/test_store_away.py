@@ -33,7 +33,7 @@ def fail_until(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, verb: str, back:
 
 async def test_intake_goes_on_while_the_store_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     back = asyncio.Event()
-    async with running_daemon(tmp_path) as daemon:
+    async with running_daemon(tmp_path, straight="off") as daemon:
         await register(daemon, "acme-x", "return None")
         failures = fail_until(daemon, monkeypatch, "add_jobs", back)
         ids = await daemon.journal.write("acme-x", ["a", "b"])
@@ -69,7 +69,7 @@ async def test_a_line_that_was_long_in_the_journal_has_its_whole_retry_window(tm
 
 async def test_a_backlog_at_its_limit_is_seen_in_health(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     back = asyncio.Event()
-    async with running_daemon(tmp_path, journal_backlog="1KB") as daemon:
+    async with running_daemon(tmp_path, journal_backlog="1KB", straight="off") as daemon:
         await register(daemon, "acme-x", "return None")
         failures = fail_until(daemon, monkeypatch, "add_jobs", back)
         (id_,) = await daemon.journal.write("acme-x", ["x" * 2000])
@@ -100,7 +100,7 @@ async def test_a_store_that_is_back_is_noticed_within_a_second(tmp_path: Path, m
             await asyncio.sleep(0)
 
     back = asyncio.Event()
-    async with running_daemon(tmp_path) as daemon:
+    async with running_daemon(tmp_path, straight="off") as daemon:
         await register(daemon, "acme-x", "return None")
         fail_until(daemon, monkeypatch, "add_jobs", back)
         monkeypatch.setattr(journal_reader, "asyncio", Hasty())
@@ -134,7 +134,7 @@ async def test_a_store_that_is_away_is_not_told_as_a_bad_handler(
 
 async def test_outcomes_wait_for_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     back = asyncio.Event()
-    async with running_daemon(tmp_path) as daemon:
+    async with running_daemon(tmp_path, straight="off") as daemon:
         await register(daemon, "acme-x", "print('J: y|made once'); return 'done'")
         failures = fail_until(daemon, monkeypatch, "release_jobs", back)
         (id_,) = await daemon.journal.write("acme-x", ["a"])

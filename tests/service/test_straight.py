@@ -9,7 +9,7 @@ import pytest
 
 import functory.execution.straight.gathering
 import functory.execution.straight.showing
-import functory.execution.straight.way
+import functory.execution.straight.waiting_jobs
 import functory.intake.journal_reader
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
@@ -67,7 +67,7 @@ async def test_what_is_out_of_the_ordinary_takes_the_long_way(
 async def test_a_daemon_that_stops_starts_nothing_of_what_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(functory.execution.straight.way, "_RETURN_AFTER_S", 3600.0)
+    monkeypatch.setattr(functory.execution.straight.waiting_jobs, "RETURN_AFTER_S", 3600.0)
     async with running_daemon(tmp_path, slots="1", poll="10 s") as daemon:
         await ready(daemon, SLOW)
         await daemon.intake.write("acme-x", [b"1"])

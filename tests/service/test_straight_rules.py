@@ -11,7 +11,7 @@ import pytest
 import functory.execution.batches
 import functory.execution.outcomes
 import functory.execution.straight.showing
-import functory.execution.straight.way
+import functory.execution.straight.waiting_jobs
 import functory.loops.courtesy
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
@@ -144,7 +144,7 @@ async def test_an_end_that_is_refused_in_every_form_takes_the_long_way(
     async def refuse(*_: Any, **__: Any) -> Any:
         raise InvalidValue("never")
 
-    monkeypatch.setattr(functory.execution.straight.way, "_RETURN_AFTER_S", 3600.0)
+    monkeypatch.setattr(functory.execution.straight.waiting_jobs, "RETURN_AFTER_S", 3600.0)
     async with running_daemon(tmp_path) as daemon:
         await ready(daemon)
         monkeypatch.setattr(daemon.store, "add_ended_jobs", refuse)

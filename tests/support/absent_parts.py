@@ -34,6 +34,9 @@ class NoStraight:
     def hurry(self, jobtype: str) -> None:
         """Nothing waits here."""
 
+    def unseen(self, tenant: str | None) -> dict[str, tuple[int, int]]:
+        return {}
+
 
 class NoWorkers:
     """No job is handed out: for services that serve no workers."""

@@ -1,7 +1,7 @@
 """How lines get into a store, without a daemon: a journal, the backlog, a reader, a straight way that starts none."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,9 @@ class Intake:
 class Straight:
     """A straight way that takes what one tenant brings and starts nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, follows: bool = False) -> None:
+        """follows: it takes what the reader comes to, too."""
+        self.follows = follows
         self.jobs: list[NewJob] = []
 
     def admits(self, jobtype: str, _lines: Sequence[bytes]) -> bool:
@@ -62,6 +64,18 @@ class Straight:
 
     def take(self, jobs: Sequence[NewJob]) -> None:
         self.jobs += jobs
+
+    def may_follow(self, jobtype: str, _lines: Sequence[bytes]) -> bool:
+        return self.follows and not jobtype.startswith("idle-")
+
+    def follow(self, jobs: Sequence[NewJob]) -> None:
+        self.jobs += jobs
+
+    async def room(self, _next_type: Callable[[], str | None]) -> None:
+        """There is always room."""
+
+    def look_for_room(self) -> None:
+        """Nobody waits for it."""
 
     def may_run(self, jobtype: str) -> bool:
         return not jobtype.startswith("idle-")

@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from functory.execution.straight import showing, way
+from functory.execution.straight import reader_pause, showing, waiting_jobs
 
 LONG_S: Final = 3600.0
 
@@ -14,4 +14,7 @@ def set_straight_times(
 ) -> None:
     """By default none is shown as running for taking long, and none takes the long way for waiting long."""
     monkeypatch.setattr(showing, "_SHOW_AFTER_S", show_after_s)
-    monkeypatch.setattr(way, "_RETURN_AFTER_S", return_after_s)
+    monkeypatch.setattr(showing, "_SHOW_MANY_AFTER_S", show_after_s)
+    monkeypatch.setattr(waiting_jobs, "RETURN_AFTER_S", return_after_s)
+    monkeypatch.setattr(waiting_jobs, "_RETURN_MANY_AFTER_S", return_after_s)
+    monkeypatch.setattr(reader_pause, "_CLEAR_WITHIN_S", return_after_s)

@@ -1,7 +1,7 @@
 """A daemon that dies at one step of the straight way: `python -m tests.support.straight_worker FOLDER STEP NTH`.
 
-It posts single jobs, one after the other, waits for each, and prints the ids that were acknowledged. At the NTH time
-that STEP is reached the process is gone, as after a SIGKILL.
+It posts single jobs, one after the other, waits for each, and prints the ids that were acknowledged. With `flood` as a
+last argument it waits for none. At the NTH time that STEP is reached the process is gone, as after a SIGKILL.
 """
 
 import asyncio
@@ -11,15 +11,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from functory.daemon.daemon import Daemon
 from functory.execution.batches import Batches
 from functory.execution.endings import Ending
+from functory.execution.straight import waiting_jobs
 from functory.execution.straight.way import StraightWay
 from functory.intake.backlog import Backlog
 from functory.intake.intake import Intake
 from functory.intake.journal_reader import JournalReader
 from journal import Journal
 from store.checked import CheckedStore
-from tests.support.service import register, running_daemon
+from tests.support.service import running_daemon
+from tests.support.straight import ready
 
 JOBS: Final = 40
 BODY: Final = "import time\nif payload.endswith('3'): time.sleep(0.12)\nreturn payload"
@@ -29,6 +32,7 @@ PLACES: Final[dict[str, tuple[type, str]]] = {
     "written": (Journal, "begin_write"),
     "durable": (Backlog, "_settled"),
     "taken": (StraightWay, "take"),
+    "followed": (StraightWay, "follow"),
     "started": (StraightWay, "start"),
     "stopped": (Batches, "_on_stopped"),
     "recorded": (CheckedStore, "add_ended_jobs"),
@@ -38,7 +42,10 @@ PLACES: Final[dict[str, tuple[type, str]]] = {
     "let go": (Journal, "rsync"),
     "position": (CheckedStore, "add_jobs"),
 }
-STEPS: Final = [f"{when} {place}" for place in PLACES for when in ("before", "after")]
+FLOOD: Final = 9000
+_OF_ONE: Final = 1000
+STEPS: Final = [f"{when} {place}" for place in PLACES if place != "followed" for when in ("before", "after")]
+STEPS_OF_A_FLOOD: Final = [f"{when} {place}" for place in PLACES if place != "shown" for when in ("before", "after")]
 
 
 def die_at(step: str, nth: int) -> None:
@@ -81,10 +88,12 @@ def _asynchronous(work: Callable[..., Any], when: str, nth: int) -> Callable[...
     return run
 
 
-async def main(folder: Path, step: str, nth: int) -> None:
+async def main(folder: Path, step: str, nth: int, *, is_flood: bool) -> None:
     async with running_daemon(folder) as daemon:
-        await register(daemon, "acme-x", BODY)
-        await asyncio.sleep(0.2)  # until the executor has looked once
+        await ready(daemon, "return payload" if is_flood else BODY)
+        if is_flood:
+            die_at(step, nth)
+            await flood(daemon)
         ended: dict[str, asyncio.Event] = {}
 
         def note(batch: Sequence[Ending]) -> None:
@@ -100,5 +109,15 @@ async def main(folder: Path, step: str, nth: int) -> None:
             await ended.setdefault(job_id, asyncio.Event()).wait()
 
 
+async def flood(daemon: Daemon) -> None:
+    """None takes the long way for waiting long, however slow the machine is."""
+    vars(waiting_jobs).update(RETURN_AFTER_S=3600.0, _RETURN_MANY_AFTER_S=3600.0)
+    for start in range(0, FLOOD, _OF_ONE):
+        ids = await daemon.intake.write("acme-x", [b"%d" % number for number in range(start, start + _OF_ONE)])
+        sys.stdout.write("".join(f"{job_id}\n" for job_id in ids))
+        sys.stdout.flush()
+    await asyncio.Event().wait()
+
+
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), is_flood="flood" in sys.argv[4:]))

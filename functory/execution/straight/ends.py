@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Iterable
 from typing import TypeVar
 
 from store.errors import StoreUnavailable
+from vocabulary.columns import take_out
 
 _T = TypeVar("_T")
 
@@ -18,8 +19,7 @@ class EndsUnderWay:
         """Why the store could not take an end so far, by id; empty when nothing has gone wrong."""
 
     def begin(self, ids: Iterable[str]) -> None:
-        for job_id in ids:
-            self._troubles.setdefault(job_id, "")
+        self._troubles.update(dict.fromkeys([job_id for job_id in ids if job_id not in self._troubles], ""))
 
     async def told(self, ids: Iterable[str], recording: Awaitable[_T]) -> _T:
         """What `recording` returns. If the store cannot be reached, nobody knows whether it has these ends: they stay
@@ -30,9 +30,9 @@ class EndsUnderWay:
             self._troubles.update(dict.fromkeys(ids, str(error)))
             raise
 
-    def over(self, job_id: str) -> None:
-        """It is recorded, or never will be."""
-        self._troubles.pop(job_id, None)
+    def over(self, ids: Iterable[str]) -> None:
+        """They are recorded, or never will be."""
+        take_out(self._troubles, ids)
 
     def leave_out(self, ids: Iterable[str]) -> Iterable[str]:
         """Those of which no end is under way."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from store.base import JobRecord
+from store.base import Job, JobRecord
 from vocabulary.clock import Clock
 from vocabulary.names import tenant_of
 
@@ -41,6 +41,9 @@ class RecentEnds:
         """Those of them that have ended and are not kept."""
         self._awaited_bytes: Counter[str] = Counter()
         """By tenant."""
+
+    def is_awaited(self, job: Job) -> bool:
+        return bool(self._waiting) and (tenant_of(job.jobtype), job.id) in self._waiting
 
     def add(self, record: JobRecord, *, is_kept: bool) -> None:
         if not is_kept:

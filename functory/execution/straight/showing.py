@@ -23,6 +23,9 @@ log = logging.getLogger("functory.straight")
 
 _SHOW_AFTER_S: Final = 0.05
 """A job that runs for longer is shown as running."""
+_MANY: Final = 32
+_SHOW_MANY_AFTER_S: Final = 1.0
+"""Of more jobs than that which run one after the other, none has run for long."""
 LOOK_AGAIN_S: Final = 0.2
 
 
@@ -68,7 +71,8 @@ class StraightShowing:
 
     def watch(self, jobs: Sequence[Job]) -> asyncio.TimerHandle:
         """Show them as running if they are not over in a while. To be cancelled when they are."""
-        return asyncio.get_running_loop().call_later(_SHOW_AFTER_S, self._show_later, [job.id for job in jobs])
+        after_s = _SHOW_MANY_AFTER_S if len(jobs) > _MANY else _SHOW_AFTER_S
+        return asyncio.get_running_loop().call_later(after_s, self._show_later, [job.id for job in jobs])
 
     def may_start(self, jobs: Iterable[Job]) -> bool:
         """Nobody else can have a job that the store does not have; the others must still hold their lease."""

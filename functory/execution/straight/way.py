@@ -10,7 +10,7 @@ crash the line is read again and takes the long way, which counts its attempts: 
 """
 
 import asyncio
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from operator import itemgetter
@@ -18,32 +18,33 @@ from typing import Any, Final
 
 from functory.config import StraightMode
 from functory.execution.leases import HeldLeases
+from functory.execution.straight import waiting_jobs
 from functory.execution.straight.ends import EndsUnderWay
 from functory.execution.straight.followers import Followers
 from functory.execution.straight.gathering import Gathering
-from functory.execution.straight.jobs import delivered, ended, running
+from functory.execution.straight.jobs import delivered_all, ended, running
+from functory.execution.straight.reader_pause import ReaderPause
 from functory.execution.straight.recent_ends import RecentEnds
 from functory.execution.straight.showing import LOOK_AGAIN_S, StraightShowing
 from functory.execution.straight.type_gates import TypeGates
+from functory.execution.straight.waiting_jobs import WaitingJobs
 from functory.intake.intake import Intake
 from functory.loops.shared import Shared
 from store.base import Archive, Discard, Finish, Job, JobRecord, NewJob, Release
 from store.errors import StoreUnavailable
+from vocabulary.columns import fields, take_out
 from vocabulary.names import tenant_of
 
-_RETURN_AFTER_S: Final = 0.03
-"""A job that was not started within this time takes the long way."""
 _LOOKS: Final = 6
-"""So many times in that time it is looked for such jobs, at most."""
-_MOST_WAITING: Final = 4000
-_MOST_OF_ONE: Final = 1000
-_MOST_BYTES: Final = 16 << 20
-_LARGEST_BYTES: Final = 64 << 10
+"""So many times in RETURN_AFTER_S it is looked for jobs that were not started, at most."""
 _RELEASE: Final = itemgetter(1)
+_ID: Final = fields(Job, "id")
+_NEW_ID, _NEW_TYPE, _NEW_DATA = fields(NewJob, "id"), fields(NewJob, "jobtype"), fields(NewJob, "data")
+_OVER: Final = frozenset({Archive, Discard, Finish})
 
 
 class StraightWay:
-    """Implements `intake.backlog.StraightIntake`; the executor is the other half."""
+    """Implements `intake.straight_intake.StraightIntake`; the executor is the other half."""
 
     def __init__(
         self,
@@ -56,9 +57,11 @@ class StraightWay:
         is_clear: Callable[[str], bool],
         ahead: Callable[[str], int | None],
         offer: Callable[[str], None],
+        is_alone: Callable[[], bool],
         mode: StraightMode,
     ) -> None:
-        """is_clear, ahead: what is known to wait in the store (followers.py). offer: jobs of a type can start."""
+        """is_clear, ahead: what is known to wait in the store (followers.py). offer: jobs of a type can start.
+        is_alone: no other daemon uses the store."""
         self._clock = shared.clock
         self._owner = shared.owner
         self._job_log = shared.job_log
@@ -67,15 +70,13 @@ class StraightWay:
         self._gates = gates
         self._lease_ms = lease_ms
         self._offer = offer
+        self._is_clear = is_clear
         self._mode = mode
         self._turn = 0
-        self._waiting: dict[str, deque[NewJob]] = {}
+        self._is_alone = is_alone
+        self._waiting = WaitingJobs(shared.clock, is_alone)
+        self._pause = ReaderPause(shared.clock, self._waiting.are_enough, is_clear, ahead)
         self._followers = Followers(shared.clock, is_clear, ahead, intake.in_line)
-        self._waiting_lines = 0
-        self._waiting_bytes = 0
-        """Of those that wait and of those that follow."""
-        self._oldest_s: dict[str, float] = {}
-        """Since when the first of a type waits."""
         self._running: dict[str, NewJob] = {}
         """Started here, and not in the store with its end."""
         self.ending = EndsUnderWay()
@@ -92,56 +93,71 @@ class StraightWay:
     # Lines come in
 
     def admits(self, jobtype: str, lines: Sequence[bytes]) -> bool:
-        count = len(lines)
-        if (
-            self._mode == "off"
-            or count + len(self._waiting.get(jobtype, ())) > _MOST_OF_ONE
-            or count + self._waiting_lines > _MOST_WAITING
-            or not (self._followers.has_none_before(jobtype) or self._followers.may_join(jobtype, count))
-            or sum(map(len, lines)) + self._waiting_bytes > _MOST_BYTES
-            or max(map(len, lines)) > _LARGEST_BYTES
-        ):
-            return False
+        return (
+            self._mode != "off"
+            and self._waiting.have_room(jobtype, lines)
+            and (self._followers.has_none_before(jobtype) or self._followers.may_join(jobtype, len(lines)))
+            and self._may_come(jobtype)
+        )
+
+    def take(self, jobs: Sequence[NewJob]) -> None:
+        jobtype = jobs[0].jobtype
+        self._waiting.count_in(jobs)
+        if self._followers.has_none_before(jobtype):
+            self._waiting.add(jobtype, jobs, self._clock.monotonic_s())
+            if not self._gathering.waits_for_more(jobtype, self._waiting.of(jobtype)):
+                self._offer_or_return(jobtype)
+        else:
+            self._followers.join(jobtype, jobs)
+        self._look_for_old()
+
+    def may_follow(self, jobtype: str, lines: Sequence[bytes]) -> bool:
+        return (
+            self._mode != "off"
+            and self._waiting.may_follow(lines)
+            and jobtype not in self._followers
+            and self._is_clear(jobtype)
+            and self._may_come(jobtype)
+        )
+
+    def follow(self, jobs: Sequence[NewJob]) -> None:
+        jobtype = jobs[0].jobtype
+        self._waiting.count_in(jobs)
+        self._waiting.add(jobtype, jobs, self._clock.monotonic_s())
+        self._offer_or_return(jobtype)
+        self._look_for_old()
+
+    def _may_come(self, jobtype: str) -> bool:
         self._turn += 1
         if self._mode == "mixed" and self._turn % 2:
             return False
         gate = self._gates.ask(jobtype)  # the answer is here by the time the line is on disk
         return gate is None or (gate.is_open and gate.handler_version > 0)
 
-    def take(self, jobs: Sequence[NewJob]) -> None:
-        jobtype = jobs[0].jobtype
-        self._waiting_lines += len(jobs)
-        self._waiting_bytes += sum(len(job.data) for job in jobs)
-        if self._followers.has_none_before(jobtype):
-            self._wait(jobtype, jobs, self._clock.monotonic_s())
-            if not self._gathering.waits_for_more(jobtype, len(self._waiting[jobtype])):
-                self._offer_or_return(jobtype)
-        else:
-            self._followers.join(jobtype, jobs)
-        self._look_for_old()
+    async def room(self, next_type: Callable[[], str | None]) -> None:
+        if self._mode != "off" and self._is_alone():
+            await self._pause.over(next_type)
+
+    def look_for_room(self) -> None:
+        self._pause.look()
 
     def catch_up(self, jobtypes: Iterable[str] | None = None) -> None:
         """Jobs of these types were taken up, or a look (None) has seen what is left: who followed them may start."""
         for jobtype in self._followers.free(jobtypes):
-            self._wait(jobtype, *self._followers.leave(jobtype))
+            self._waiting.add(jobtype, *self._followers.leave(jobtype))
             self._offer_or_return(jobtype)
+        self._pause.look()
 
     def give_way(self, jobtype: str) -> None:
         if jobtype in self._followers:
             self._return(jobtype)
-
-    def _wait(self, jobtype: str, jobs: Sequence[NewJob], since_s: float) -> None:
-        if jobtype not in self._waiting:
-            self._waiting[jobtype] = deque()
-            self._oldest_s[jobtype] = since_s
-        self._waiting[jobtype].extend(jobs)
 
     def may_run(self, jobtype: str) -> bool:
         gate = self._gates.ask(jobtype)
         return gate is None or gate.handler_version > 0
 
     async def flush(self, tenant: str) -> None:
-        here = {**self._waiting, **dict.fromkeys(self._followers.jobtypes)}
+        here = dict.fromkeys([*self._waiting, *self._followers.jobtypes])
         for jobtype in [jobtype for jobtype in here if not tenant or tenant_of(jobtype) == tenant]:
             self._return(jobtype)
         ids = {job.id for job in self._running.values() if not tenant or tenant_of(job.jobtype) == tenant}
@@ -157,57 +173,67 @@ class StraightWay:
     # The executor's half
 
     def waiting(self) -> Iterator[tuple[str, int]]:
-        """Jobs that could start now, by type."""
-        for jobtype, jobs in self._waiting.items():
-            if self._gates.get(jobtype) is not None:
-                yield jobtype, len(jobs)
+        """Jobs that could start now, by type. Where a gate is not known it is asked for, and they are offered then."""
+        for jobtype in self._waiting:
+            if self._gates.ask(jobtype) is not None:
+                yield jobtype, self._waiting.of(jobtype)
 
     def count(self, jobtype: str) -> int:
-        return len(self._waiting.get(jobtype, ())) if self._gates.get(jobtype) is not None else 0
+        return self._waiting.of(jobtype) if jobtype in self._waiting and self._gates.ask(jobtype) is not None else 0
 
     def start(self, jobtype: str, most: int) -> tuple[list[Job], int]:
         """Take up to so many jobs to be run now, with the version of their handler; none if none wait here."""
-        waiting, gate = self._waiting.get(jobtype), self._gates.get(jobtype)
-        if not waiting or gate is None:
+        if jobtype not in self._waiting or (gate := self._gates.ask(jobtype)) is None:
             return [], 0
-        new = [waiting.popleft() for _ in range(min(most, len(waiting)))]
-        self._waiting_lines -= len(new)
-        self._waiting_bytes -= sum(len(job.data) for job in new)
-        if waiting:
-            self._oldest_s[jobtype] = self._clock.monotonic_s()
-        else:
-            del self._waiting[jobtype], self._oldest_s[jobtype]
+        new = self._waiting.start(jobtype, most)
+        self._pause.look()
         self._gathering.started(jobtype, len(new))
-        self._running.update({job.id: job for job in new})
-        self._courtesy.seen(tenant_of(jobtype), len(new) + len(waiting))  # jobs that run, and no others: it is no lever
+        ids = list(map(_NEW_ID, new))
+        self._running.update(zip(ids, new, strict=True))
+        under_way = len(new) + self._waiting.of(jobtype)  # jobs that run, and no others: it is no lever
+        self._courtesy.seen(tenant_of(jobtype), under_way)
         now_ms = self._clock.now_ms()
         if self._job_log is not None:
-            self._job_log.entered([job.id for job in new], [jobtype] * len(new), [job.data for job in new], now_ms)
-        until_ms = now_ms + self._lease_ms
-        return [delivered(job, self._owner, until_ms) for job in new], gate.handler_version
+            self._job_log.entered(ids, [jobtype] * len(new), map(_NEW_DATA, new), now_ms)
+        return delivered_all(new, self._owner, now_ms + self._lease_ms), gate.handler_version
 
     # The outbox's half
 
     def among(self, ids: Iterable[str]) -> set[str]:
         """Of jobs that stopped, those that must be added with their end. One that the store has is released as any
         other: if it is not there any more, its tenant was deleted."""
-        return {job_id for job_id in ids if job_id in self._running and job_id not in self.showing}
+        here = self._running.keys() & ids
+        return {job_id for job_id in here if job_id not in self.showing} if self.showing else here
 
-    def new_job(self, job_id: str) -> NewJob:
-        return self._running[job_id]
+    def new_jobs(self, ids: Iterable[str]) -> list[NewJob]:
+        return [self._running[job_id] for job_id in ids]
 
-    def recorded(self, endings: Sequence[tuple[Job, Release]], stale: Container[str], now_ms: int) -> None:
+    def recorded(self, jobs: Sequence[Job], releases: Sequence[Release], stale: Container[str], now_ms: int) -> None:
         """The store has them with their end. Who waits for one of them may have it from here."""
-        for job, release in endings:
-            self.ending.over(job.id)
-            self._running.pop(job.id, None)
-            self.showing.forget(job.id)
-            if isinstance(release, Archive | Discard | Finish) and job.id not in stale:
-                self._ended_now.add(job.id)
-                self.recent.add(ended(job, release, now_ms), is_kept=not isinstance(release, Discard))
+        ids = list(map(_ID, jobs))
+        self.ending.over(ids)
+        take_out(self._running, ids)
+        for job_id in ids if self.showing else ():
+            self.showing.forget(job_id)
+        over = [
+            (job, release)
+            for job, release in zip(jobs, releases, strict=True)
+            if type(release) in _OVER and job.id not in stale
+        ]
+        self._ended_now.update([job.id for job, _ in over])
+        self._remember(over, now_ms)
         if not self._gathering.is_idle:
-            self._gathering.ended({job.jobtype for job, _ in endings})
+            self._gathering.ended({job.jobtype for job in jobs})
         self._leave()
+
+    def _remember(self, over: Sequence[tuple[Job, Release]], now_ms: int) -> None:
+        """Those that are not kept, and those that somebody waits for: of the others the store can tell."""
+        for job, release in over:
+            is_kept = type(release) is not Discard
+            if is_kept and not self.recent.is_awaited(job):
+                continue
+            assert isinstance(release, Archive | Discard | Finish)
+            self.recent.add(ended(job, release, now_ms), is_kept=is_kept)
 
     def released(self, endings: Sequence[tuple[Job, Release, Any]], stale: Container[str] = ()) -> None:
         """The store had them, those that were shown among them. Who waits for one that is not kept has it from here."""
@@ -220,7 +246,7 @@ class StraightWay:
 
     def refused(self, job: Job) -> None:
         """Its end cannot be recorded in any form: its lease lapses, or it takes the long way. Both count attempts."""
-        self.ending.over(job.id)
+        self.ending.over([job.id])
         new = self._running.pop(job.id, None)
         if not self.showing.forget(job.id) and new is not None:
             self._intake.return_to_line([new])
@@ -254,6 +280,15 @@ class StraightWay:
         """Somebody waits for the end of a job of the type."""
         self._gathering.hurry(jobtype)
 
+    def unseen(self, tenant: str | None) -> dict[str, tuple[int, int]]:
+        """By type, how many jobs of a tenant, or of all, wait and run that the store does not have. Without the few
+        that follow others, and without lines that are on their way into the store."""
+        running = Counter(map(_NEW_TYPE, [job for id_, job in self._running.items() if id_ not in self.showing]))
+        waiting = Counter({jobtype: self._waiting.of(jobtype) for jobtype in self._waiting})
+        waiting.update(self._intake.may_follow())
+        its_types = [name for name in waiting.keys() | running if tenant is None or tenant_of(name) == tenant]
+        return {jobtype: (waiting[jobtype], running[jobtype]) for jobtype in its_types}
+
     def is_here(self, job_id: str) -> bool:
         """Whether a job waits or runs here, and the store does not have it."""
         return self._intake.is_held(job_id)
@@ -269,7 +304,7 @@ class StraightWay:
 
     def _start_gathered(self, jobtype: str) -> None:
         if jobtype in self._waiting:
-            self._oldest_s[jobtype] = self._clock.monotonic_s()
+            self._waiting.renew(jobtype)
             self._offer_or_return(jobtype)
 
     def _on_gates(self, jobtypes: Iterable[str]) -> None:
@@ -289,9 +324,9 @@ class StraightWay:
     def _return_old(self) -> None:
         self._returning = None
         now_s = self._clock.monotonic_s()
-        for jobtype in [name for name, since_s in self._oldest_s.items() if now_s - since_s >= _RETURN_AFTER_S]:
+        for jobtype in [name for name in self._waiting if self._waiting.until_s(name) <= now_s]:
             self._return(jobtype)
-        for jobtype in self._followers.waited(_RETURN_AFTER_S):
+        for jobtype in self._followers.waited(waiting_jobs.RETURN_AFTER_S):
             self._followers.tire(jobtype)
             self._return(jobtype)
         self._look_for_old()
@@ -299,18 +334,18 @@ class StraightWay:
     def _look_for_old(self) -> None:
         """Look again when the oldest has waited for long enough, but not all the time."""
         if self._returning is None and (self._waiting or self._followers):
-            oldest_s = min([self._followers.oldest_s, *self._oldest_s.values()])
-            delay_s = max(oldest_s + _RETURN_AFTER_S - self._clock.monotonic_s(), _RETURN_AFTER_S / _LOOKS)
+            follow_until_s = self._followers.oldest_s + waiting_jobs.RETURN_AFTER_S
+            until_s = min([follow_until_s, *map(self._waiting.until_s, self._waiting)])
+            delay_s = max(until_s - self._clock.monotonic_s(), waiting_jobs.RETURN_AFTER_S / _LOOKS)
             self._returning = asyncio.get_running_loop().call_later(delay_s, self._return_old)
 
     def _return(self, jobtype: str) -> None:
         """With those that follow: none overtakes another."""
-        jobs = list(self._waiting.pop(jobtype, ()))
-        self._oldest_s.pop(jobtype, None)
+        jobs = self._waiting.leave(jobtype)
         if jobtype in self._followers:
             jobs += self._followers.leave(jobtype)[0]
-        self._waiting_lines -= len(jobs)
-        self._waiting_bytes -= sum(len(job.data) for job in jobs)
+        self._waiting.count_out(jobs)
+        self._pause.look()
         self._intake.return_to_line(jobs)
         self._offer(jobtype)
         self._leave()

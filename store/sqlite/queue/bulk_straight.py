@@ -5,17 +5,20 @@ What add, claim and release would do for them one after the other. Only for smal
 
 from collections.abc import Sequence
 from operator import sub
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from store.sqlite.file.buckets import CODE_NUMBER
 from store.sqlite.file.bulk import Bulk, by_key
-from store.sqlite.file.schema import State
+from store.sqlite.file.schema import INLINE_BYTES, State
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.add import places_of, those_added
-from store.values.jobs import Archive, NewJob
+from store.values.jobs import Archive, NewJob, Outcome, Release
+from vocabulary.columns import fields
 
 _EACH: Final = ("id", "type", "lane", "due", "created", "data", "started", "duration", "result")
 _WORDS: Final = ("fingerprint", "message", "log")
+_TOKEN, _OUTCOME, _RESULT = fields(Archive, "token"), fields(Archive, "outcome"), fields(Outcome, "result")
+_OPTIONS, _DATA = fields(NewJob, "options"), fields(NewJob, "data")
 
 
 def _statement(columns: Sequence[str]) -> Bulk:
@@ -37,62 +40,94 @@ INSERT: Final = _statement(_EACH)
 _INSERT_WITH_WORDS: Final = _statement((*_EACH, *_WORDS))
 
 
-def insert_archived(tx: Tx, ended: Sequence[tuple[NewJob, Archive]], now_ms: int) -> list[Archive]:
-    """Returns the ends of jobs that were in the store already: nothing of these has changed."""
+class _Ended(NamedTuple):
+    """Jobs with their ends, in columns."""
+
+    jobs: Sequence[NewJob]
+    releases: Sequence[Archive]
+    ids: Sequence[str]
+    types: Sequence[int]
+    lanes: Sequence[int]
+    due: Sequence[int]
+    created: Sequence[int]
+    payloads: Sequence[bytes]
+    started: Sequence[int]
+    durations: Sequence[int]
+    results: Sequence[bytes | None]
+    logs: Sequence[bytes]
+    fingerprints: Sequence[str]
+    messages: Sequence[str]
+
+
+def are_small(jobs: Sequence[NewJob], releases: Sequence[Release]) -> bool:
+    """Whether all of these jobs, at least one, are small and ended for good with a small result."""
+    return (
+        set(map(type, releases)) == {Archive}
+        and set(map(_TOKEN, releases)) == {1}
+        and not any(map(_OPTIONS, jobs))
+        and max(map(len, map(_DATA, jobs))) <= INLINE_BYTES
+        and max(map(len, filter(None, map(_RESULT, map(_OUTCOME, releases)))), default=0) <= INLINE_BYTES
+    )
+
+
+def insert_archived(tx: Tx, jobs: Sequence[NewJob], releases: Sequence[Archive], now_ms: int) -> list[Archive]:
+    """For what `are_small` lets through. Returns the ends of jobs that were in the store already: nothing of these has
+    changed."""
     known: list[Archive] = []
-    keys: list[Sequence[Any]] = [
-        [release.outcome.code for _, release in ended],
-        [release.outcome.exitcode for _, release in ended],
-        [release.outcome.handler_version for _, release in ended],
-        [release.outcome.isolation for _, release in ended],
-    ]
-    for (code, exitcode, version, isolation), (mine,) in by_key(keys, [ended]):
-        shared = (CODE_NUMBER[code], exitcode, now_ms, version, isolation or None)
-        bulk, columns = _columns(tx, mine)
-        changes = tx.conn.total_changes()  # after the columns, which may make a lane
-        bulk.run(tx.conn, columns, shared)
+    ids, jobtypes, payloads, due, created, priorities, domains, *_ = zip(*jobs, strict=True)
+    codes, exitcodes, started, durations, results, logs, versions, isolations, fingerprints, messages = zip(
+        *map(_OUTCOME, releases), strict=True
+    )
+    types, lanes = places_of(tx, jobtypes, domains, priorities)
+    ended = _Ended(
+        jobs, releases, ids, types, lanes, due, created, payloads,
+        started, durations, results, logs, fingerprints, messages,
+    )  # fmt: skip
+    for (code, exitcode, version, isolation), columns in by_key([codes, exitcodes, versions, isolations], ended):
+        mine = _Ended._make(columns)
+        changes = tx.conn.total_changes()
+        _insert(tx, mine, (CODE_NUMBER[code], exitcode, now_ms, version, isolation or None))
         added = tx.conn.total_changes() - changes
-        if added < len(mine):
-            new = {job.id for job in those_added(tx, added, [job for job, _ in mine])} if added else set()
-            known += [release for job, release in mine if job.id not in new]
-            mine = [(job, release) for job, release in mine if job.id in new]  # noqa: PLW2901 - what is to be counted
-        if mine:
-            _count(tx, mine, now_ms)
+        if added < len(mine.jobs):
+            new = {job.id for job in those_added(tx, added, mine.jobs)} if added else set()
+            known += [release for release in mine.releases if release.id not in new]
+            rows = [row for row in zip(*mine, strict=True) if row[0].id in new]
+            if not rows:
+                continue
+            mine = _Ended._make(zip(*rows, strict=True))  # what is to be counted
+        _count(tx, mine, now_ms)
     return known
 
 
-def _columns(tx: Tx, ended: Sequence[tuple[NewJob, Archive]]) -> tuple[Bulk, list[Sequence[Any]]]:
-    jobs, releases = zip(*ended, strict=True)
-    ids, jobtypes, payloads, due, created, priorities, domains, *_ = zip(*jobs, strict=True)
-    outcomes = [release.outcome for release in releases]
-    _, _, started, durations, results, logs, _, _, fingerprints, messages = zip(*outcomes, strict=True)
-    types, lanes = places_of(tx, jobtypes, domains, priorities)
-    columns: list[Sequence[Any]] = [ids, types, lanes, due, created, payloads, started, durations, results]
-    if not (any(fingerprints) or any(messages) or any(logs)):
-        return INSERT, columns
-    return _INSERT_WITH_WORDS, columns + [
-        [word or None for word in column] for column in (fingerprints, messages, logs)
-    ]
+def _insert(tx: Tx, ended: _Ended, shared: Sequence[Any]) -> None:
+    columns: list[Sequence[Any]] = [
+        ended.ids, ended.types, ended.lanes, ended.due, ended.created, ended.payloads,
+        ended.started, ended.durations, ended.results,
+    ]  # fmt: skip
+    words = ended.fingerprints, ended.messages, ended.logs
+    if not any(map(any, words)):
+        INSERT.run(tx.conn, columns, shared)
+    else:
+        columns += [[word or None for word in column] for column in words]
+        _INSERT_WITH_WORDS.run(tx.conn, columns, shared)
 
 
-def _count(tx: Tx, ended: Sequence[tuple[NewJob, Archive]], now_ms: int) -> None:
-    """Ensures: all counts are as add, claim and release would leave them."""
-    jobs, releases = zip(*ended, strict=True)
-    _, jobtypes, payloads, due, created, priorities, domains, *_ = zip(*jobs, strict=True)
-    outcomes = [release.outcome for release in releases]
-    codes, _, started, durations, results, logs, *_ = zip(*outcomes, strict=True)
-    types, lanes = places_of(tx, jobtypes, domains, priorities)
-    sizes = [
-        len(data) + len(result or b"") + len(log) for data, result, log in zip(payloads, results, logs, strict=True)
-    ]
-    for (number, lane, code), (its_sizes, its_durations, *times) in by_key(
-        [types, lanes, codes], [sizes, durations, started, list(map(max, due, created))]
+def _count(tx: Tx, ended: _Ended, now_ms: int) -> None:
+    """Ensures: all counts are as add, claim and release would leave them. All ended with the same code."""
+    code = ended.releases[0].outcome.code
+    sizes = list(map(len, ended.payloads))
+    if any(ended.results) or any(ended.logs):
+        left = zip(sizes, ended.results, ended.logs, strict=True)
+        sizes = [size + len(result or b"") + len(log) for size, result, log in left]
+    since = list(map(max, ended.due, ended.created))
+    for (number, lane), (its_sizes, its_durations, *times) in by_key(
+        [ended.types, ended.lanes], [sizes, ended.durations, ended.started, since]
     ):
         tx.tally.lane(lane, stored=len(its_sizes))
         tx.tally.size(number, sum(its_sizes))
         tx.tally.ended(number, code, len(its_sizes), now_ms)
         waits_us = [1000 * wait_ms for wait_ms in map(sub, *times)]
         tx.tally.ran(number, its_durations, waits_us, now_ms)
-    for number, release in zip(types, releases, strict=True):
+    for number, release in zip(ended.types, ended.releases, strict=True) if any(ended.fingerprints) else ():
         if release.outcome.fingerprint:
             tx.tally.failed(number, release.outcome, release.id, now_ms)

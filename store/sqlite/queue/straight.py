@@ -5,16 +5,16 @@ for good with a small result, is one INSERT of rows as they will stay (bulk_stra
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
 import apsw
 
 from store.sqlite.file.bulk import by_key, job_ids
 from store.sqlite.file.connection import fetch
-from store.sqlite.file.schema import INLINE_BYTES, State
+from store.sqlite.file.schema import State
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.add import columns_of, insert_jobs, keep_position
-from store.sqlite.queue.bulk_straight import insert_archived
+from store.sqlite.queue.bulk_straight import are_small, insert_archived
 from store.sqlite.queue.release import release_jobs
 from store.sqlite.queue.row_changes import put_in_queue
 from store.values.jobs import AddReport, Archive, JournalPosition, NewJob, Release, ReleaseReport, TypeGate, Unclaim
@@ -62,14 +62,8 @@ def add_ended_jobs(
 ) -> ReleaseReport:
     if position is not None:
         keep_position(tx, position)
-    plain: list[tuple[NewJob, Archive]] = []
-    others: list[tuple[NewJob, Release]] = []
-    for job, release in zip(jobs, releases, strict=True):
-        if isinstance(release, Archive) and _is_small(job, release):
-            plain.append((job, release))
-        else:
-            others.append((job, release))
-    known = insert_archived(tx, plain, now_ms) if plain else []
+    small, others = _parted(jobs, releases)
+    known = insert_archived(tx, *small, now_ms) if small[0] else []
     # What was not there enters as running, and all of them end as any delivery does.
     for job, release in others:
         add_running_jobs(
@@ -82,10 +76,19 @@ def add_ended_jobs(
     )
 
 
-def _is_small(job: NewJob, release: Archive) -> bool:
-    return (
-        release.token == 1
-        and not job.options
-        and len(job.data) <= INLINE_BYTES
-        and len(release.outcome.result or b"") <= INLINE_BYTES
-    )
+def _parted(
+    jobs: Sequence[NewJob], releases: Sequence[Release]
+) -> tuple[tuple[Sequence[NewJob], Sequence[Archive]], Sequence[tuple[NewJob, Release]]]:
+    """Those that can be inserted in bulk, and the others."""
+    if jobs and are_small(jobs, releases):  # as nearly always
+        return (jobs, cast("Sequence[Archive]", releases)), ()
+    few: list[NewJob] = []
+    archives: list[Archive] = []
+    others: list[tuple[NewJob, Release]] = []
+    for job, release in zip(jobs, releases, strict=True):
+        if isinstance(release, Archive) and are_small([job], [release]):
+            few.append(job)
+            archives.append(release)
+        else:
+            others.append((job, release))
+    return (few, archives), others

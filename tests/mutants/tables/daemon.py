@@ -347,22 +347,15 @@ MUTANTS: list[Mutant] = [
     ),
     backlog(
         "lines that nobody runs are added one by one",
-        "_wait_in_line(tenant, count, is_urgent=is_large or self._may_run(jobtype))",
-        "_wait_in_line(tenant, count)",
-    ),
-    backlog("many lines that nobody runs wait for company", " or self._in_line >= _MANY", ""),
-    backlog("lines that may run wait for company", "if count > 0 and (is_urgent or ", "if count > 0 and ("),
-    backlog(
-        "one line that may run has all others hurry for ever",
-        "            self._is_urgent = False\n",
-        "            pass\n",
+        "_line.enter(tenant, count, jobtype, is_urgent=is_large or self._may_run(jobtype))",
+        "_line.enter(tenant, count, jobtype)",
     ),
     in_force("what is invoked is read each time", "        gate = self._gates.get(jobtype)", "        gate = None"),
     backlog("indexed lines pass others", "            and not options.indexed  #", "            and True  #"),
     backlog(
         "what failed on the way past is never added",
-        "in jobs:\n                if self._ahead.pop(job.id, None) is not None:\n                    self._wait_in_line",
-        "in jobs:\n                if self._ahead.get(job.id) is not None:\n                    self._ahead[job.id] = True\n                    self._wait_in_line",
+        "in jobs:\n                if self._ahead.pop(job.id, None) is not None:\n                    self._line.enter",
+        "in jobs:\n                if self._ahead.get(job.id) is not None:\n                    self._ahead[job.id] = True\n                    self._line.enter",
     ),
     showing(
         "a long job is never shown",
@@ -371,14 +364,14 @@ MUTANTS: list[Mutant] = [
     ),
     straight(
         "jobs that come quickly start one by one",
-        "            if not self._gathering.waits_for_more(jobtype, len(self._waiting[jobtype])):",
+        "            if not self._gathering.waits_for_more(jobtype, self._waiting.of(jobtype)):",
         "            if True:",
     ),
     straight("a look starts nothing", "        self._gathering.hurry(jobtype)", "        return"),
     straight("a paused type is started", "        elif gate.is_open and gate.handler_version:", "        elif True:"),
     straight(
         "what cannot start in time waits for ever",
-        "        for jobtype in [name for name, since_s in self._oldest_s.items() if now_s - since_s >= _RETURN_AFTER_S]:\n            self._return(jobtype)\n",
+        "        for jobtype in [name for name in self._waiting if self._waiting.until_s(name) <= now_s]:\n            self._return(jobtype)\n",
         "",
     ),
     reader(

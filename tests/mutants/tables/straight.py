@@ -10,11 +10,25 @@ followed_lines = in_file("functory/intake/backlog.py", FOLLOWERS)
 followers = in_file("functory/execution/straight/followers.py", FOLLOWERS)
 claims = in_file("functory/execution/executor.py", FOLLOWERS)
 outlook = in_file("functory/execution/outlook.py", FOLLOWERS)
+line = in_file("functory/intake/line.py", "tests/service/test_backlog.py")
+FLOODS = "tests/service/test_straight_floods.py"
+fed = in_file("functory/intake/backlog.py", FLOODS)
+fed_way = in_file("functory/execution/straight/way.py", FLOODS)
+pause = in_file("functory/execution/straight/reader_pause.py", FLOODS)
+board = in_file("functory/operations/figures.py", FLOODS)
+in_bulk = in_file("store/sqlite/queue/bulk_straight.py", "tests/contract/store/test_straight.py")
 ENDS = "tests/service/test_straight_ends.py"
 added_once = in_file("functory/intake/backlog.py", "tests/service/test_added_once.py")
 ends = in_file("functory/execution/straight/ends.py", ENDS)
 
 MUTANTS: list[Mutant] = [
+    line("many lines that nobody runs wait for company", " or self.lines >= _MANY", ""),
+    line("lines that may run wait for company", "if is_urgent or ", "if "),
+    line(
+        "one line that may run has all others hurry for ever",
+        "            self.is_urgent = False\n",
+        "            pass\n",
+    ),
     gathering("who is alone waits", "0.0 if began_s is None else", "MOMENT_S if began_s is None else"),
     gathering(
         "what has ended holds others up",
@@ -42,8 +56,8 @@ MUTANTS: list[Mutant] = [
     ),
     following(
         "later ones on the long way overtake who follows",
-        "            self._return(jobtype)\n\n    def _wait",
-        "            pass\n\n    def _wait",
+        "            self._return(jobtype)\n\n    def may_run",
+        "            pass\n\n    def may_run",
     ),
     claims(
         "a look that saw half a claim clears the type",
@@ -52,20 +66,30 @@ MUTANTS: list[Mutant] = [
     ),
     following(
         "who has followed in vain waits for ever",
-        "in self._followers.waited(_RETURN_AFTER_S):",
+        "in self._followers.waited(waiting_jobs.RETURN_AFTER_S):",
         "in self._followers.waited(1e9):",
     ),
     following("all follow in vain", "            self._followers.tire(jobtype)\n", ""),
     following(
-        "a flush forgets who follows", "{**self._waiting, **dict.fromkeys(self._followers.jobtypes)}", "self._waiting"
+        "a flush forgets who follows",
+        "dict.fromkeys([*self._waiting, *self._followers.jobtypes])",
+        "dict.fromkeys(self._waiting)",
     ),
     followed_lines(
         "nobody hurries those that others follow",
-        "            if self._waiting.get(tenant, 0) > 0:  # somebody follows these\n                self._hurry()\n",
+        "            if self._line.of(tenant) > 0:  # somebody follows these\n                self._line.hurry()\n",
         "",
     ),
-    followed_lines("lines on their way past are overtaken", " + self._boarding_of.get(tenant, 0)", ""),
-    ends("a job is shown after its end", '            self._troubles.setdefault(job_id, "")\n', "            pass\n"),
+    followed_lines(
+        "lines on their way past are overtaken",
+        "max(self._line.of(tenant), 0) + self._boarding_of.get(tenant, 0)",
+        "max(self._line.of(tenant), 0)",
+    ),
+    ends(
+        "a job is shown after its end",
+        '        self._troubles.update(dict.fromkeys([job_id for job_id in ids if job_id not in self._troubles], ""))\n',
+        "        pass\n",
+    ),
     ends(
         "a flush waits for ends that cannot be recorded",
         "            self._troubles.update(dict.fromkeys(ids, str(error)))\n",
@@ -88,5 +112,42 @@ MUTANTS: list[Mutant] = [
     outlook("nobody hears that jobs were taken", "        self.on_fewer((jobtype,))\n", ""),
     outlook(
         "who follows what rests waits in vain", "jobtype not in self._resting and self._is_known", "self._is_known"
+    ),
+    fed("lines of other types wait for a flood", " or not self._line.has_only(tenant, jobtype):", ":"),
+    fed("options of lines that follow are lost", "        if any(map(_ATTRIBUTES_READ, records)) or", "        if"),
+    fed("what lines follow is lost", " or any(map(_NOTE_READ, records)):", ":"),
+    fed(
+        "lines of an earlier life start uncounted", "straight is None or not self._knows_all or", "straight is None or"
+    ),
+    fed_way(
+        "other daemons see nothing of a flood",
+        "            and self._waiting.may_follow(lines)\n",
+        "",
+    ),
+    fed_way(
+        "a flood stands still when its gate grows old",
+        "            if self._gates.ask(jobtype) is not None:\n",
+        "            if self._gates.get(jobtype) is not None:\n",
+    ),
+    fed_way(
+        "a flood stays on the long way",
+        '        if self._mode != "off" and self._is_alone():\n            await self._pause',
+        "        if False:\n            await self._pause",
+    ),
+    pause(
+        "the reader brings all at once",
+        "while (jobtype := next_type()) is not None and self._is_full(jobtype):",
+        "while (jobtype := next_type()) == 1:",
+    ),
+    fed(
+        "others wait for room with a flood",
+        "        if self._is_wanted or self._line.is_mixed:",
+        "        if self._is_wanted:",
+    ),
+    board("a flood that runs from the journal is not on the board", "    if not unseen:\n", "    if True:\n"),
+    in_bulk(
+        "what is known is counted again",
+        "            rows = [row for row in zip(*mine, strict=True) if row[0].id in new]",
+        "            rows = list(zip(*mine, strict=True))",
     ),
 ]

@@ -1,0 +1,41 @@
+"""Lines on the straight way: the reader passes them by, and the journal keeps them until the store has their jobs."""
+
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from typing import NamedTuple
+
+from functory.intake.weights import Weight
+from vocabulary.columns import make_all, take_out
+
+
+class HeldLine(NamedTuple):
+    tenant: str
+    size_bytes: int
+
+
+class HeldLines:
+    def __init__(self) -> None:
+        self._held: dict[str, HeldLine] = {}
+
+    def __contains__(self, job_id: str) -> bool:
+        return job_id in self._held
+
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
+    def hold(self, tenant: str, ids: Sequence[str], lines: Iterable[bytes]) -> dict[str, HeldLine]:
+        held = dict(zip(ids, make_all(HeldLine, repeat(tenant), map(len, lines)), strict=True))
+        self._held.update(held)
+        return held
+
+    def among(self, ids: Iterable[str]) -> dict[str, HeldLine]:
+        return {job_id: self._held[job_id] for job_id in self._held.keys() & ids} if self._held else {}
+
+    def let_go(self, ids: Sequence[str]) -> dict[str, Weight]:
+        """Those of these that were held are not any more. Returns how much that was, by tenant."""
+        found = take_out(self._held, ids)
+        tenants = {tenant for tenant, _ in found}
+        if len(tenants) == 1:  # as nearly always
+            return {tenants.pop(): Weight(len(found), sum([size_bytes for _, size_bytes in found]))}
+        sizes = {tenant: [size_bytes for name, size_bytes in found if name == tenant] for tenant in tenants}
+        return {tenant: Weight(len(its_sizes), sum(its_sizes)) for tenant, its_sizes in sizes.items()}
