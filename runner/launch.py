@@ -34,6 +34,9 @@ class Level(IntEnum):
     L2 = 2  # namespaces and seccomp
     L3 = 3  # namespaces, seccomp and cgroups
 
+    __hash__ = int.__hash__
+    """That of an enumeration is a call of Python for each job that passes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -14,6 +14,9 @@ class Code(StrEnum):
     ABANDONED = "abandoned"
     CANCELLED = "cancelled"
 
+    __hash__ = str.__hash__
+    """That of an enumeration is a call of Python for each job that passes."""
+
 
 FINAL_CODES: Final = frozenset({Code.OK, Code.FAILED, Code.ABANDONED, Code.CANCELLED})
 

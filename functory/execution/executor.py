@@ -18,7 +18,7 @@ from functory.execution.claims_under_way import ClaimsUnderWay
 from functory.execution.endings import Ending
 from functory.execution.handler_cache import HandlerCache
 from functory.execution.keyed_starts import KeyedStarts
-from functory.execution.leases import HeldLeases, MayStart
+from functory.execution.leases import HeldLeases
 from functory.execution.offers import Offers
 from functory.execution.outbox import Outbox
 from functory.execution.outcomes import retry_policy
@@ -28,6 +28,7 @@ from functory.execution.straight.way import StraightWay
 from functory.execution.tenant_book import TenantBook
 from functory.loops.shared import Shared
 from functory.loops.token_alarm import TokenAlarm
+from functory.loops.turns import Turns
 from handlers.errors import HandlerError
 from handlers.model import Handler
 from runner.runner import Runner
@@ -70,7 +71,7 @@ class Executor:
         self._owner = shared.owner
         self._progress = shared.progress
         self._courtesy = shared.courtesy
-        self._job_log = shared.job_log
+        self._log_started = shared.job_log.started if shared.job_log is not None else _log_nothing
         self._runner = runner
         self._policy = policy
         self._outbox = outbox
@@ -99,12 +100,12 @@ class Executor:
         """By `use`, before anything runs: the two are halves of one another."""
         self._woken = asyncio.Event()
         self._slots = Slots(shared.clock, self._woken.set)
+        self._turns = Turns(self._woken.set)
         self._is_stopping = False
         self.is_paused = False
         self.claimed = 0  # jobs, so far
         tenants.when_gone(self.changed)
 
-    # For other parts
     def wake(self) -> None:
         """Something may have become runnable."""
         self._is_news = self._wants_look = True
@@ -209,7 +210,6 @@ class Executor:
         await self._slots.end_tenant(tenant, spared)
         await self._runner.end_tenant(tenant, spared)
 
-    # The loop
     async def run(self) -> None:
         """Run until cancelled. A store that cannot be reached is asked again at the next poll."""
         while True:
@@ -260,7 +260,10 @@ class Executor:
         """Fill the slots from the last look. False when that had nothing for them."""
         before = len(self._slots)
         while self.may_start() and (pick := self._policy.select_jobtype_to_run(self._runner.warm_jobtypes())):
-            pick = pick._replace(jobs=self._courtesy.step(tenant_of(pick.jobtype), pick.jobs))
+            step = self._courtesy.step(tenant_of(pick.jobtype), pick.jobs)
+            if step < pick.jobs and not self._turns.take():
+                break
+            pick = pick._replace(jobs=step)
             jobs, version = self._straight.start(*pick)
             who = self._tenants.of(pick.jobtype).incarnation
             batch = self._run_straight(pick.jobtype, jobs, version, who) if jobs else self._fill_slot(pick, who)
@@ -295,7 +298,10 @@ class Executor:
                     pick = await self._keyed.prepare(pick, handler, held, self._outlook.waiting.get(jobtype, 0))
                     now_ms = self._clock.now_ms()
                     jobs = await self._claim(pick, handler.max_per_key, who, now_ms)
-                    may_start = self._claimed(jobtype, jobs, now_ms)
+                    self.claimed += len(jobs)
+                    self._log_started(jobs, now_ms)
+                    self._outlook.taken(jobtype, len(jobs))
+                    may_start = self.leases.claimed(jobs, now_ms)
                     if jobs.next_ms is not None:
                         self._rest(jobtype, jobs.next_ms, has_cap=handler.max_per_key is not None)
                     began_s = self._clock.monotonic_s()
@@ -368,16 +374,6 @@ class Executor:
                 self._outlook.added([pick.jobtype])  # it may have counted new jobs as those of this claim
                 self._woken.set()
 
-    def _claimed(self, jobtype: str, jobs: Sequence[Job], now_ms: int) -> MayStart:
-        self.claimed += len(jobs)
-        self._outlook.taken(jobtype, len(jobs))
-        self._log_started(jobs, now_ms)
-        return self.leases.claimed(jobs, now_ms)
-
-    def _log_started(self, jobs: Sequence[Job], now_ms: int) -> None:
-        if self._job_log is not None:
-            self._job_log.started(jobs, now_ms)
-
     def _rest(self, jobtype: str, next_ms: int | None = None, *, has_cap: bool = False) -> None:
         pause_s = self._outlook.rest(jobtype, next_ms, has_cap=has_cap)
         self._offers.tell(jobtype)
@@ -398,3 +394,7 @@ class Executor:
         """Only time has passed, which is no news: under load, looks keep their distance."""
         self._wants_look = True
         self._woken.set()
+
+
+def _log_nothing(_jobs: Sequence[Job], _now_ms: int) -> None:
+    """The job log is off."""

@@ -1,6 +1,6 @@
 """Decides what becomes of a job that stopped: archived, retried, rearmed for its next round, or abandoned. Pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import repeat
 from typing import Final
@@ -81,27 +81,36 @@ def releases_or_refusals(
 
 
 def outcomes_of(stopped: Sequence[Stopped], version: int, now_ms: int) -> list[Outcome]:
-    """The outcomes, made in columns, because every job passes here."""
+    """The outcomes, made in columns, because every job passes here. Most leave no log, and have no error to report."""
     _, words, exitcodes, results, logs, durations_ms, _, levels, _, _, dropped = zip(*stopped, strict=True)
     durations_us = [int(duration_ms * 1000) for duration_ms in durations_ms]
-    messages = [
-        "" if word in _SILENT else message_of(result) or f"failed with {exitcode}"
-        for word, exitcode, result in zip(words, exitcodes, results, strict=True)
-    ]
+    ends: Iterable[bytes] = repeat(b"")
+    fingerprints: Iterable[str] = repeat("")
+    messages: Iterable[str] = repeat("")
+    if any(logs) or any(dropped):
+        ends = [
+            noted(before, log)[-MAX_LOG_BYTES:] if log or before else b""
+            for before, log in zip(dropped, logs, strict=True)
+        ]
+    if not _SILENT.issuperset(words):
+        messages = [
+            "" if word in _SILENT else message_of(result) or f"failed with {exitcode}"
+            for word, exitcode, result in zip(words, exitcodes, results, strict=True)
+        ]
+        fingerprints = [
+            message and fingerprint(exitcode, message) for exitcode, message in zip(exitcodes, messages, strict=True)
+        ]
     return make_all(
         Outcome,
-        [_CODES[word] for word in words],
+        map(_CODES.__getitem__, words),
         exitcodes,
         [now_ms - duration_us // 1000 for duration_us in durations_us],
         durations_us,
         results,
-        [
-            noted(before, log)[-MAX_LOG_BYTES:] if log or before else b""
-            for before, log in zip(dropped, logs, strict=True)
-        ],
+        ends,
         repeat(version),
-        [_LEVELS[level] for level in levels],
-        [message and fingerprint(exitcode, message) for exitcode, message in zip(exitcodes, messages, strict=True)],
+        map(_LEVELS.__getitem__, levels),
+        fingerprints,
         messages,
     )
 

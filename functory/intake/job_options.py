@@ -103,19 +103,29 @@ def to_new_jobs(records: Iterable[Record], now_ms: int) -> list[NewJob]:
     jobs: list[NewJob] = []
     for attributes, lines in groupby(records, _ATTRIBUTES):
         ids, jobtypes, payloads, _, notes = zip(*lines, strict=True)
-        options = from_attributes(attributes)
-        dt_ms, priority, domain, text, *others, key = options
-        stamps = [job_id[:_STAMP_CHARS] for job_id in ids]
-        times_ms = {stamp: _time_of(stamp) for stamp in set(stamps)}
-        created = [times_ms[stamp] for stamp in stamps]
-        anchored = _is_anchored(options)
-        dues_ms = {create_ms: _due_ms(create_ms, dt_ms, now_ms, anchored) for create_ms in times_ms.values()}
-        due = [dues_ms[create_ms] for create_ms in created]
-        texts = [with_origin(text, note) if note else text for note in notes] if any(notes) else repeat(text)
-        shared = map(repeat, (*others, "", "", key))  # neither unique nor parent
-        columns = (repeat(priority), repeat(domain), texts, *shared)
-        jobs += make_all(NewJob, ids, jobtypes, payloads, due, created, *columns)
+        jobs += _in_columns(ids, jobtypes, payloads, notes, from_attributes(attributes), now_ms)
     return jobs
+
+
+def _in_columns(
+    ids: Sequence[str],
+    jobtypes: Iterable[str],
+    payloads: Iterable[bytes],
+    notes: Sequence[str],
+    options: JobOptions,
+    now_ms: int,
+) -> list[NewJob]:
+    """notes: one for each, or none."""
+    dt_ms, priority, domain, text, *others, key = options
+    stamps = [job_id[:_STAMP_CHARS] for job_id in ids]
+    times_ms = {stamp: _time_of(stamp) for stamp in set(stamps)}
+    created = [times_ms[stamp] for stamp in stamps]
+    anchored = _is_anchored(options)
+    dues_ms = {create_ms: _due_ms(create_ms, dt_ms, now_ms, anchored) for create_ms in times_ms.values()}
+    due = [dues_ms[create_ms] for create_ms in created]
+    texts = [with_origin(text, note) if note else text for note in notes] if any(notes) else repeat(text)
+    shared = map(repeat, (*others, "", "", key))  # neither unique nor parent
+    return make_all(NewJob, ids, jobtypes, payloads, due, created, repeat(priority), repeat(domain), texts, *shared)
 
 
 def to_new_job(record: Record, now_ms: int) -> NewJob:
@@ -135,8 +145,9 @@ def new_jobs(
     ids: Sequence[str], jobtype: str, lines: Sequence[bytes], options: JobOptions, now_ms: int, notes: Sequence[str]
 ) -> list[NewJob]:
     """Jobs of one write; notes: one for each, or none."""
-    each = zip(ids, lines, notes or [""] * len(ids), strict=True)
-    return [new_job(job_id, jobtype, line, options, now_ms, note) for job_id, line, note in each]
+    if len(ids) == 1:
+        return [new_job(ids[0], jobtype, lines[0], options, now_ms, *notes)]
+    return _in_columns(ids, repeat(jobtype), lines, notes, options, now_ms)
 
 
 def _is_anchored(options: JobOptions) -> bool:

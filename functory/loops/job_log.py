@@ -46,7 +46,8 @@ class JobLog:
 
     def started(self, jobs: Sequence[Job], now_ms: int) -> None:
         """These were delivered, and start now."""
-        since_ms = map(max, map(_DUE_MS, jobs), map(_CREATE_MS, jobs))
+        due_ms, created_ms = list(map(_DUE_MS, jobs)), list(map(_CREATE_MS, jobs))
+        since_ms = due_ms if due_ms == created_ms else map(max, due_ms, created_ms)
         waited_ms = [now_ms - each_ms if each_ms < now_ms else 0 for each_ms in since_ms]
         self._log("started", now_ms, map(_ID, jobs), map(_JOBTYPE, jobs), map(_ATTEMPTS, jobs), waited_ms)
 

@@ -275,19 +275,13 @@ async def test_a_look_that_saw_half_a_claim_clears_nothing(tmp_path: Path, monke
         await until(lambda: has_looked(daemon, looked_s))
         ids += await daemon.intake.write("acme-x", [b"3"])
         began = list[bytes]()
-        start, claimed = daemon.straight.start, daemon.executor._claimed
+        log_started = daemon.executor._log_started
 
-        def note_start(*args: Any) -> Any:
-            jobs, version = start(*args)
+        def note_start(jobs: Any, now_ms: int) -> None:
             began.extend(job.data for job in jobs)
-            return jobs, version
+            log_started(jobs, now_ms)
 
-        def note_claim(jobtype: str, jobs: Any, now_ms: int) -> Any:
-            began.extend(job.data for job in jobs)
-            return claimed(jobtype, jobs, now_ms)
-
-        monkeypatch.setattr(daemon.straight, "start", note_start)
-        monkeypatch.setattr(daemon.executor, "_claimed", note_claim)
+        monkeypatch.setattr(daemon.executor, "_log_started", note_start)
         go.set()
         for job_id in ids:
             await until(partial(is_over, daemon, job_id))

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 import functory.intake.journal_reader
+import functory.loops.courtesy
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
 from functory.intake.job_options import JobOptions
-from functory.loops.courtesy import LONG_STEP
+from functory.loops.courtesy import LONG_STEP, SHORT_STEP
 from functory.operations.figures import counters_of
 from store.base import Code, NewJob, TypeCounters
 from tests.support.intake import FLOOD, Straight, an_intake, stop
@@ -206,6 +207,39 @@ async def test_lines_of_others_do_not_wait_behind_a_flood_that_has_no_slot(
         assert daemon.intake.unstored("acme").lines == len(ids), "they wait where they were"
         gate.touch()
         await until(partial(has_recorded, daemon, len(ids)))
+
+
+async def test_beside_a_quiet_tenant_one_batch_starts_in_a_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its job takes some ten turns of the event loop: none of them has the work of several batches."""
+    set_straight_times(monkeypatch)
+    monkeypatch.setattr(functory.loops.courtesy, "_MOMENT_S", 3600.0)
+    async with running_daemon(tmp_path, poll="10 s", slots="4") as daemon:
+        await ready(daemon)
+        turn, starts = 0, list[int]()
+
+        async def count_turns() -> None:
+            nonlocal turn
+            while True:
+                turn += 1
+                await asyncio.sleep(0)
+
+        start = daemon.straight.start
+
+        def note_start(jobtype: str, most: int) -> Any:
+            if most == SHORT_STEP and daemon.straight.count(jobtype):
+                starts.append(turn)
+            return start(jobtype, most)
+
+        monkeypatch.setattr(daemon.straight, "start", note_start)
+        daemon._parts.shared.courtesy.seen("quiet", 1)
+        turns = asyncio.create_task(count_turns())
+        ids = await post(daemon, 16_000)
+        await until(partial(has_recorded, daemon, len(ids)))
+        assert len(starts) > 8, "the short steps of a flood"
+        assert len(set(starts)) == len(starts)
+        await stop(turns)
 
 
 async def nothing_in_line(daemon: Daemon) -> bool:

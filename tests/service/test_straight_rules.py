@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sized
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from store.names import MAX_RESULT_BYTES
 from tests.support.served_daemon import served_daemon
 from tests.support.service import ended, register, running_daemon, until
 from tests.support.straight import SLOW, ready
+from tests.support.straight_times import set_straight_times
 
 FOREVER = "import time\ntime.sleep(600)"
 PID = "import os\nreturn os.getpid()"
@@ -268,3 +270,22 @@ async def test_courtesy_is_only_for_jobs_that_can_start(tmp_path: Path, monkeypa
         assert courtesy.step("busy", 1000) == 1000
         await end_of(daemon, await post(daemon))
         assert 100 <= courtesy.step("busy", 1000) < 1000, "a little shorter, and no rest"
+
+
+@pytest.mark.parametrize("is_shown", [False, True])
+async def test_courtesy_lasts_until_a_moment_after_the_end(
+    is_shown: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that the answer, and what its tenant posts then, do not meet long steps, however long the job took."""
+    set_straight_times(monkeypatch, show_after_s=0.0 if is_shown else 3600.0)
+    async with running_daemon(tmp_path) as daemon:
+        await ready(daemon, SLOW if is_shown else "return payload")
+        courtesy, seen = daemon._parts.shared.courtesy, list[tuple[str, int]]()
+        monkeypatch.setattr(courtesy, "seen", lambda tenant, jobs: seen.append((tenant, jobs)))
+        await post(daemon)
+        await until(partial(has_length, seen, 2))
+        assert seen == [("acme", 1), ("acme", 1)], "at its start, and at its end"
+
+
+async def has_length(some: Sized, length: int) -> bool:
+    return len(some) == length

@@ -190,12 +190,16 @@ class StraightWay:
         self._gathering.started(jobtype, len(new))
         ids = list(map(_NEW_ID, new))
         self._running.update(zip(ids, new, strict=True))
-        under_way = len(new) + self._waiting.of(jobtype)  # jobs that run, and no others: it is no lever
-        self._courtesy.seen(tenant_of(jobtype), under_way)
+        self._see(jobtype, len(new))
         now_ms = self._clock.now_ms()
         if self._job_log is not None:
             self._job_log.entered(ids, [jobtype] * len(new), map(_NEW_DATA, new), now_ms)
         return delivered_all(new, self._owner, now_ms + self._lease_ms), gate.handler_version
+
+    def _see(self, jobtype: str, count: int) -> None:
+        """They start or have ended: neither what follows nor the answer is to meet long steps of others. Of jobs that
+        run, and no others: it is no lever."""
+        self._courtesy.seen(tenant_of(jobtype), count + self._waiting.of(jobtype))
 
     # The outbox's half
 
@@ -221,6 +225,7 @@ class StraightWay:
             if type(release) in _OVER and job.id not in stale
         ]
         self._ended_now.update([job.id for job, _ in over])
+        self._see(jobs[0].jobtype, len(jobs))
         self._remember(over, now_ms)
         if not self._gathering.is_idle:
             self._gathering.ended({job.jobtype for job in jobs})
@@ -243,6 +248,7 @@ class StraightWay:
         for job, _, _ in endings if self.showing else ():
             if self.showing.forget(job.id):
                 self._running.pop(job.id, None)
+                self._see(job.jobtype, len(endings))
 
     def refused(self, job: Job) -> None:
         """Its end cannot be recorded in any form: its lease lapses, or it takes the long way. Both count attempts."""
