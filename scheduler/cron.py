@@ -178,7 +178,7 @@ def _next_ms(cron: Cron, after_minute: int) -> int:
     try:
         return to_ms(next(time for time in cron.times(after) if time > after))
     except (StopIteration, OverflowError, ValueError):
-        raise RepeatOutOfRange(f"'{cron}' has no time in the nine years after {after_minute * _MINUTE_MS} ms") from None
+        raise RepeatOutOfRange(f"'{cron}' has no time in the nine years after {after:%Y-%m-%d}") from None
 
 
 def is_cron(text: str) -> bool:

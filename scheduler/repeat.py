@@ -182,7 +182,7 @@ def apply_modifiers(modifiers: tuple[Modifier, ...], at_ms: int) -> int:
             at = modifier.apply(at)
     except (OverflowError, ValueError) as error:
         pattern = ", ".join(map(str, modifiers))
-        raise RepeatOutOfRange(f"'{pattern}' from {at_ms} ms leaves the years 1 to 9999") from error
+        raise RepeatOutOfRange(f"'{pattern}' leads out of the years 1 to 9999") from error
     return to_ms(at)
 
 

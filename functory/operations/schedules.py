@@ -5,6 +5,7 @@ A pause takes effect between two rounds. One that has begun goes on to its end, 
 
 from typing import Final
 
+from functory.errors import InvalidInput
 from functory.operations.audit import audit
 from functory.operations.job_settings import checked_repeat
 from functory.operations.jobs import get_job, when_stored
@@ -46,13 +47,19 @@ def next_times(repeat: str, now_ms: int, count: int, first_ms: int | None = None
     """When rounds of such a schedule would be due from now on, or from that first one, if each took no time. Raises
     InvalidInput."""
     pattern = checked_repeat(repeat, now_ms)
-    return next_times_ms(pattern, first_run_ms(pattern, now_ms) if first_ms is None else first_ms, count)
+    try:
+        return next_times_ms(pattern, first_run_ms(pattern, now_ms) if first_ms is None else first_ms, count)
+    except SchedulerError as error:  # it leads forward twice, and not for so long
+        raise InvalidInput(f"repeat: {error}", detail={"field": "repeat"}) from None
 
 
-def coming_times(found: JobRecord, count: int) -> list[int]:
-    """The next of a schedule, from the one that is planned, if each took no time."""
+def coming_times(found: JobRecord, now_ms: int, count: int) -> list[int]:
+    """The next of a schedule, from the one that is planned, if each took no time; of one that is paused, if it were
+    resumed now."""
     job = found.job
     first_ms = job.due_ms if found.schedule.regular_ms is None else found.schedule.regular_ms
+    if found.schedule.pause is not None:
+        first_ms = max(first_ms, _resume_ms(found, now_ms))
     try:
         return next_times_ms(parse_repeat(job.repeat), first_ms, count) if job.repeat else []
     except SchedulerError:

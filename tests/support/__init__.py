@@ -26,7 +26,7 @@ Stores
   store_model.py        a store in memory, as plain as possible; model_entry.py one job of it
   rate_bucket.py        the bucket of a rate domain, in memory
   store_audit.py        what holds for any store at rest
-  schedules.py          jobs of a store that repeat
+  schedules.py          jobs of a store that repeat; site_schedules.py of a site
   store_content.py      a store with something of everything in it; told.py what a moved one must have
   half_bound.py         a request that ends between its idempotency key and its jobs
   turns.py              two stores taking turns, one of them stopped between two of its steps

@@ -8,37 +8,16 @@ import pytest
 
 from store.base import Code, Outcome, Rearm
 from tests.support.pages import visitor
+from tests.support.site_schedules import CRON, DAY_MS, HOUR_MS, HOURLY, add, claim, read
 from tests.support.terminal import Terminal
 from tests.support.web import T0, Site
 from vocabulary.zones import read_zones
-
-HOUR_MS = 3_600_000
-DAY_MS = 24 * HOUR_MS
-HOURLY = "FINISHED, +1 HOUR"
-CRON = "0 9 * * *"
 
 
 @pytest.fixture(autouse=True)
 def zones() -> None:
     """The daemon has read them, as it does a little after its start."""
     read_zones()
-
-
-async def add(site: Site, repeat: str = HOURLY, job_type: str = "feed", **options: object) -> str:
-    query = "".join(f"&{name}={quote(str(value))}" for name, value in options.items())
-    (job_id,) = await site.add("x", path=f"/acme/job/{job_type}/add?repeat={quote(repeat)}{query}")
-    await site.intake.flush()
-    return job_id
-
-
-async def read(site: Site, job_id: str) -> dict[str, Any]:
-    found: dict[str, Any] = (await site.get(f"/acme/job/{job_id}")).json
-    return found
-
-
-async def claim(site: Site) -> Any:
-    jobs = await site.store.claim_jobs("acme-feed", 1, owner="a7", lease_ms=60_000, now_ms=site.clock.now_ms())
-    return jobs[0] if jobs else None
 
 
 async def run_a_round(site: Site, next_ms: int = T0 + HOUR_MS, code: Code = Code.OK) -> None:
@@ -314,3 +293,48 @@ async def test_a_retry_with_a_time_moves_the_next_round(site: Site) -> None:
     await site.post(f"/acme/job/{job_id}/retry", json={"delay_s": 5})
     job = await read(site, job_id)
     assert (job["due_ms"], job["regular_ms"]) == (T0 + 5000, None)
+
+
+async def test_a_paused_schedule_that_ends_with_its_next_round_has_that_when_it_is_run(site: Site) -> None:
+    job_id = await add(site, CRON)
+    await site.post(f"/acme/job/{job_id}/pause")
+    await site.call("PATCH", f"/acme/job/{job_id}", json={"repeat": ""})
+    assert (await site.post(f"/acme/job/{job_id}/retry", json={})).status == 200
+    assert (await claim(site)).id == job_id
+
+
+async def test_a_retry_with_a_time_moves_the_next_round_of_a_paused_one_which_stays_paused(site: Site) -> None:
+    job_id = await add(site, CRON)
+    await site.post(f"/acme/job/{job_id}/pause")
+    assert (await site.post(f"/acme/job/{job_id}/retry", json={"delay_s": 5})).status == 200
+    job = await read(site, job_id)
+    assert (job["state"], job["due_ms"], job["regular_ms"]) == ("paused", T0 + 5000, None)
+
+
+async def test_a_paused_one_does_not_run_as_another_type_than_was_said(site: Site) -> None:
+    job_id = await add(site, CRON)
+    await site.post(f"/acme/job/{job_id}/pause")
+    answer = await site.post(f"/acme/job/{job_id}/retry", json={"type": "other"})
+    assert (answer.status, "cannot get another type now" in str(answer.json)) == (409, True)
+    assert (await read(site, job_id))["state"] == "paused"
+
+
+# How it is told
+
+
+async def test_one_that_was_cancelled_while_it_was_paused_is_not_called_paused(site: Site, terminal: Terminal) -> None:
+    job_id = await add(site)
+    await site.post(f"/acme/job/{job_id}/pause")
+    await site.post(f"/acme/job/{job_id}/cancel")
+    assert (await read(site, job_id))["pause"] is None
+    assert "paused" not in await terminal.run("job", "get", job_id)
+
+
+async def test_the_command_line_calls_a_paused_schedule_so_everywhere(site: Site, terminal: Terminal) -> None:
+    job_id = await add(site)
+    await claim(site)
+    await site.post(f"/acme/job/{job_id}/pause")
+    assert "running, then paused" in await terminal.run("job", "schedules")
+    other = await add(site, CRON)
+    await site.post(f"/acme/job/{other}/pause")
+    assert (await terminal.run("job", "why", other)).startswith("paused (schedule_paused): ")

@@ -1,5 +1,6 @@
 """A form that changes a schedule: its pattern, next round, priority and payload; and when it would run then."""
 
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from functory.errors import InvalidInput
@@ -27,19 +28,30 @@ class Draft(NamedTuple):
     payload: str | None
 
 
+class Shown(NamedTuple):
+    """What the form was made of: a round may have carried another payload on since, and somebody else may have changed
+    the schedule. What the reader left as it was is not written."""
+
+    repeat: str
+    priority: str
+    payload: str
+    """Its digest; empty if it was not shown."""
+
+
 @pages.get("/ui/t/{tenant}/job/{id}/schedule", scope="read")
 async def show_form(call: PageCall) -> Page:
     found = await _found(call)
     now = _draft_of(found)
-    draft = _typed(call, now) if call.form else now
+    draft, shown = (_typed(call, now), _shown(call, now)) if call.form else (now, _as_shown(now))
     values: dict[str, Any] = {
         "id": found.job.id,
         "name": inert_text.line(found.job.unique),
         "draft": draft,
+        "shown": shown,
         "priorities": PRIORITIES,
         "is_paused": found.schedule.pause is not None,
         "times": [],
-        "is_changed": draft != now,
+        "is_changed": bool(draft.next_run) or _as_shown(draft) != shown,
         "now_ms": call.now_ms,
     }
     try:
@@ -55,11 +67,11 @@ async def change(call: PageCall) -> Go | Page:
         return await show_form(call)
     found = await _found(call)
     now = _draft_of(found)
-    draft = _typed(call, now)
+    draft, shown = _typed(call, now), _shown(call, now)
     edit = job_changes.JobEdit(
-        None if draft.payload is None or draft.payload == now.payload else draft.payload.encode("utf-8", "replace"),
-        None if draft.priority == now.priority else NUMBERS.get(draft.priority),
-        None if draft.repeat == now.repeat else draft.repeat,
+        None if draft.payload is None or _digest(draft.payload) == shown.payload else _bytes(draft.payload),
+        None if draft.priority == shown.priority else NUMBERS.get(draft.priority),
+        None if draft.repeat == shown.repeat else draft.repeat,
         parse_time_ms(draft.next_run, "next_run") if draft.next_run else None,
     )
     if edit != job_changes.JobEdit():
@@ -88,17 +100,39 @@ def _typed(call: PageCall, now: Draft) -> Draft:
         form.get("repeat", "").strip(),
         form.get("next_run", "").strip(),
         form.get("priority", now.priority),
-        form.get("payload") if now.payload is not None else None,
+        form.get("payload"),
     )
+
+
+def _as_shown(draft: Draft) -> Shown:
+    return Shown(draft.repeat, draft.priority, "" if draft.payload is None else _digest(draft.payload))
+
+
+def _shown(call: PageCall, now: Draft) -> Shown:
+    form, as_it_is = call.form, _as_shown(now)
+    return Shown(
+        form.get("shown_repeat", as_it_is.repeat),
+        form.get("shown_priority", as_it_is.priority),
+        form.get("shown_payload", as_it_is.payload),
+    )
+
+
+def _digest(payload: str) -> str:
+    return sha256(_bytes(payload)).hexdigest()
+
+
+def _bytes(payload: str) -> bytes:
+    return payload.encode("utf-8", "replace")
 
 
 def _times(found: JobRecord, draft: Draft, now_ms: int) -> list[int]:
     """When it would run. Raises InvalidInput."""
+    said_ms = max(parse_time_ms(draft.next_run, "next_run"), now_ms) if draft.next_run else None
     if not draft.repeat:
-        return schedules.coming_times(found, 1)
-    if draft.next_run:
-        return schedules.next_times(draft.repeat, now_ms, _TIMES, parse_time_ms(draft.next_run, "next_run"))
+        return schedules.coming_times(found, now_ms, 1) if said_ms is None else [said_ms]
+    if said_ms is not None:
+        return schedules.next_times(draft.repeat, now_ms, _TIMES, said_ms)
     if draft.repeat == found.job.repeat:
-        return schedules.coming_times(found, _TIMES)
-    (planned_ms,) = schedules.coming_times(found, 1)  # another distance leaves it where it is
+        return schedules.coming_times(found, now_ms, _TIMES)
+    (planned_ms,) = schedules.coming_times(found, now_ms, 1)  # another distance leaves it where it is
     return schedules.next_times(draft.repeat, now_ms, _TIMES, None if is_cron(draft.repeat) else planned_ms)
