@@ -107,14 +107,16 @@ async def retry_job(
     if not isinstance(job, JobRecord):
         raise Conflict(f"job {job_id} is queued: {_CAN_BE_RETRIED}")
     state = job.state
-    if type_name is not None and state in {JobState.DEFERRED, JobState.ARCHIVED}:
+    if type_name is not None and (state in {JobState.DEFERRED, JobState.ARCHIVED} or job.is_on_hold):
         jobtype = jobtype_of(who.tenant, type_name)
         await service.admission.take_type(who.tenant, who.limits, jobtype)
         await service.store.move_job(who.tenant, job_id, jobtype, dt_ms=due_ms, now_ms=now_ms, data=payload)
-    elif state is JobState.DEFERRED or (job.is_on_hold and dt_ms is None):
+    elif state is JobState.DEFERRED or job.is_on_hold:
         is_extra = dt_ms is None and _is_between_rounds(job)
         timing = Timing.EXTRA if is_extra else Timing.MOVED
-        changes = JobChange(data=payload, dt_ms=due_ms, at_rest=True, timing=timing)
+        is_last = dt_ms is None and job.is_on_hold and not job.job.repeat  # nothing comes after it that could be paused
+        resume_ms = now_ms if is_last else None
+        changes = JobChange(data=payload, dt_ms=due_ms, at_rest=True, timing=timing, resume_ms=resume_ms)
         await service.store.update_job(who.tenant, job_id, changes, now_ms=now_ms)
     elif state is not JobState.ARCHIVED:
         raise Conflict(f"job {job_id} is {state}: {_CAN_BE_RETRIED}")

@@ -64,7 +64,8 @@ class Plan(NamedTuple):
 
 
 def planned(schedule: Schedule, change: JobChange, at: Standing) -> Plan:
-    """A pause takes effect between two rounds: one that has begun goes on, and so does an extra one."""
+    """A pause takes effect between two rounds: one that has begun goes on, and so does an extra one. A new time of one
+    that waits for its children is that of the round after this one."""
     due_ms, has_begun, regular_ms = at.due_ms, at.has_begun, schedule.regular_ms
     pause = schedule.pause or change.pause
     if change.resume_ms is not None and pause is not None:
@@ -74,12 +75,15 @@ def planned(schedule: Schedule, change: JobChange, at: Standing) -> Plan:
         elif not has_begun:
             due_ms = max(due_ms, change.resume_ms)
     if change.dt_ms is not None:
-        due_ms = change.dt_ms
-        if change.timing is Timing.EXTRA:
-            regular_ms = at.due_ms if regular_ms is None else regular_ms
-        elif change.timing is Timing.ANEW:
-            regular_ms, has_begun = None, False
-    elif change.pause is not None and regular_ms is not None and not has_begun:
+        if change.timing is Timing.ANEW and has_begun and not (at.in_queue or at.on_hold):
+            regular_ms = change.dt_ms
+        else:
+            due_ms = change.dt_ms
+            if change.timing is Timing.EXTRA:
+                regular_ms = at.due_ms if regular_ms is None else regular_ms
+            elif change.timing is Timing.ANEW:
+                regular_ms, has_begun = None, False
+    elif change.pause is not None and schedule.pause is None and regular_ms is not None and not has_begun:
         due_ms, regular_ms = regular_ms, None
     ending_ms = schedule.ending_ms if change.ending_ms is None else change.ending_ms
     on_hold = pause is not None and not has_begun and regular_ms is None

@@ -46,10 +46,7 @@ def show_job(found: JobRecord | Queued, *, whole: bool = True) -> Job:
         children=found.children,
         pending_children=found.pending_children,
     )
-    schedule = found.schedule
-    shown.rounds = [_round(ended) for ended in schedule.rounds]
-    shown.pause = None if schedule.pause is None else PauseRow(*schedule.pause)
-    shown.regular_ms = schedule.regular_ms
+    _show_schedule(shown, found)
     if whole:
         shown.history = [_attempt(attempt) for attempt in found.history]
         shown.payload, shown.payload_encoding = to_wire(job.data)
@@ -68,6 +65,15 @@ def show_job(found: JobRecord | Queued, *, whole: bool = True) -> Job:
         if whole:
             shown.log, shown.log_encoding = to_wire(outcome.log)
     return shown
+
+
+def _show_schedule(shown: Job, found: JobRecord) -> None:
+    """What is planned of one that has ended is forgotten if it runs again."""
+    schedule = found.schedule
+    shown.rounds = [_round(ended) for ended in schedule.rounds]
+    if found.state is not JobState.ARCHIVED:
+        shown.pause = None if schedule.pause is None else PauseRow(*schedule.pause)
+        shown.regular_ms = schedule.regular_ms
 
 
 def show_not_kept(job_id: str, type_name: str) -> Job:

@@ -36,8 +36,10 @@ def placed(document: Document, change: JobChange, now_ms: int) -> Placed:
         if plan.is_anew and in_queue:
             found.fields["attempts"] = 0
             found.dropped.update({"begun": "", "planned": "", "past": ""})
-    elif change.dt_ms is not None:
-        found = _moved(document, change.dt_ms, state, now_ms)
+    elif plan.due_ms != document["due"]:
+        found = _moved(document, plan.due_ms, state, now_ms)
+    if "next" in document and change.dt_ms is not None:  # its round is over, and it waits for children of that
+        found.fields["next"] = change.dt_ms
     kept = schedule_fields(plan.schedule)
     return found._replace(fields=found.fields | {"sched": kept}) if kept or "sched" in document else found
 

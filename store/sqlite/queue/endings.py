@@ -104,6 +104,9 @@ _TAKE_ROUND: Final = "DELETE FROM families WHERE parent = ? AND due IS NOT NULL 
 """For when the next round is planned of a parent that did not end well. No child of the last one is left."""
 
 
+_MOVE_ROUND: Final = "UPDATE families SET due = ? WHERE parent = ? AND due IS NOT NULL"
+
+
 def archive_jobs(tx: Tx, endings: Sequence[Ending], now_ms: int, owner: str = "") -> list[Family]:
     """Archive jobs with final outcomes, of runs by owner or without a run, and wake parents whose last child ended.
     Returns the families of those that have children to be cancelled now: the held ones of parents that did not end
@@ -152,6 +155,11 @@ def between_rounds(schedule: Schedule, due_ms: int, now_ms: int) -> tuple[int, i
     """The state and the time of a job between two rounds, of which the next would be due then."""
     due_ms = due_ms if schedule.regular_ms is None else schedule.regular_ms
     return State.HELD if schedule.pause else queued_state(due_ms, now_ms), due_ms
+
+
+def move_next_round(tx: Tx, parent: str, due_ms: int) -> None:
+    """Of a parent whose round has ended, and which waits for the children of that."""
+    tx.conn.execute(_MOVE_ROUND, (due_ms, parent))
 
 
 def enter_place(tx: Tx, state: int, number: int, lane: int, due_ms: int) -> None:

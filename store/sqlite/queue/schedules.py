@@ -5,7 +5,7 @@ from typing import Final
 from store.refusals import check_extra
 from store.sqlite.file.schema import QUEUED, State
 from store.sqlite.file.writer import Tx
-from store.sqlite.queue.endings import Row, enter_place, keep_schedule
+from store.sqlite.queue.endings import Row, enter_place, keep_schedule, move_next_round
 from store.sqlite.queue.row_changes import leave, queued_state
 from store.sqlite.queue.rows import decode_schedule
 from store.values.job_changes import JobChange, Timing
@@ -29,6 +29,8 @@ def change_schedule(tx: Tx, row: Row, change: JobChange, now_ms: int) -> None:
     keep_schedule(tx, row.n, plan.schedule)
     if plan.is_anew:
         tx.conn.execute(ANEW, (row.n,))
+    if change.dt_ms is not None and row.state == State.BLOCKED and not has_begun:
+        move_next_round(tx, row.id, change.dt_ms)
     if change.repeat is not None:
         tx.conn.execute("UPDATE jobs SET repeat = ? WHERE n = ?", (change.repeat or None, row.n))
     state = row.state

@@ -202,6 +202,14 @@ async def test_a_pause_takes_back_an_extra_round_that_has_not_begun(store: Store
     assert (found.job.due_ms, found.schedule) == (T0 + 100, Schedule(pause=PAUSE))
 
 
+async def test_a_pause_that_is_said_again_leaves_the_extra_round_of_a_paused_one(store: Store) -> None:
+    await add(store, dt_ms=T0 + 100)
+    await change(store, pause=PAUSE)
+    await extra(store)
+    assert await change(store, now_ms=T0 + 20, pause=PAUSE) == JobState.WAITING
+    assert (await read(store)).schedule == Schedule(pause=PAUSE, regular_ms=T0 + 100)
+
+
 async def test_an_extra_round_with_children_leaves_the_next_one_where_it_is(store: Store) -> None:
     for number, code in ((1, Code.OK), (3, Code.FAILED)):
         await add(store, number, dt_ms=T0 + 100)
@@ -237,6 +245,38 @@ async def test_one_that_is_given_back_stays_an_extra_round(store: Store) -> None
     await store.release_jobs(OWNER, [Unclaim(job.id, job.token)], now_ms=T0 + 11)
     await run_round(store, T0 + 12, T0 + HOUR_MS)
     assert (await read(store)).job.due_ms == T0 + 100
+
+
+# A new time while it waits for its children
+
+
+async def test_a_new_time_of_one_that_waits_for_its_children_is_that_of_the_round_after(store: Store) -> None:
+    await add(store)
+    parent = await claim_one(store)
+    await store.create_job(new_job(2, jobtype="acme-child", parent=parent.id), now_ms=T0)
+    await store.release_jobs(OWNER, [rearm(parent, T0 + HOUR_MS)], now_ms=T0 + 1)
+    assert await change(store, dt_ms=T0 + 900, timing=Timing.ANEW, at_rest=True) == JobState.PAUSED
+    child = await claim_one(store, jobtype="acme-child", now_ms=T0 + 2)
+    await store.release_jobs(OWNER, [archive(child)], now_ms=T0 + 3)
+    await run_round(store, T0 + 3, T0 + HOUR_MS)
+    found = await read(store)
+    assert (found.state, found.job.due_ms, found.schedule.regular_ms) == (JobState.DEFERRED, T0 + 900, None)
+    assert await rounds(store) == [(T0, Code.OK)]
+
+
+async def test_so_is_that_of_one_whose_round_is_over_and_a_child_of_it_runs_again(store: Store) -> None:
+    await add(store)
+    parent = await claim_one(store)
+    await store.create_job(new_job(2, jobtype="acme-child", parent=parent.id), now_ms=T0)
+    await store.cancel_job(TENANT, job_id(2), now_ms=T0)
+    await store.replay_jobs(TENANT, [job_id(2)], dt_ms=T0, now_ms=T0)
+    await store.release_jobs(OWNER, [rearm(parent, T0 + HOUR_MS, Code.FAILED)], now_ms=T0 + 1)
+    assert await change(store, dt_ms=T0 + 900, timing=Timing.ANEW, at_rest=True) == JobState.PAUSED
+    child = await claim_one(store, jobtype="acme-child", now_ms=T0 + 2)
+    await store.release_jobs(OWNER, [archive(child)], now_ms=T0 + 3)
+    found = await read(store)
+    assert (found.state, found.job.due_ms, found.schedule.regular_ms) == (JobState.DEFERRED, T0 + 900, None)
+    assert await rounds(store) == [(T0, Code.FAILED)]
 
 
 # A cancel that is under way

@@ -37,6 +37,10 @@ MUTANTS: list[Mutant] = [
         "    if due_ms > now_ms or not found.job.repeat:",
         "    if True:",
     ),
+    values("a new time is lost while children run", "            regular_ms = change.dt_ms\n", "            pass\n"),
+    in_file("functory/web/pages/schedule_form.py", "tests/web/test_schedule_form.py")(
+        "a form puts back what a round carried on", "== shown.payload else", "== _as_shown(now).payload else"
+    ),
     in_file("functory/operations/jobs.py", "tests/service/test_cancel.py")(
         "a schedule is said again and gone", "    await _announce_cancel(service, tenant, job_id)\n", ""
     ),
