@@ -12,7 +12,7 @@ MAX_TIME_MS: Final = 253_402_300_799_999
 _MOST_DIGITS: Final = 18
 """Of a number of milliseconds. Whether it is a time of ours is for the caller to judge."""
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_PLAIN: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2})?")
+_PLAIN: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2})?( UTC)?")
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
@@ -43,18 +43,19 @@ def parse_rfc3339(text: str) -> int:
 
 
 def is_plain_time(text: str) -> bool:
-    """Whether it is a `2026-11-14` or `2026-11-14 23:59:59` by its form: then it is UTC, as in SQLite."""
+    """Whether it is a `2026-11-14` or `2026-11-14 23:59:59` by its form: then it is UTC, as in SQLite. That may be said
+    with ` UTC` after it, as the commands print it."""
     return _PLAIN.fullmatch(text) is not None
 
 
 def parse_utc(text: str) -> int:
     """The time of a plain text. Raises ValueError if there is no such day or hour."""
-    return to_ms(datetime.fromisoformat(text).replace(tzinfo=UTC))
+    return to_ms(datetime.fromisoformat(text.removesuffix(" UTC")).replace(tzinfo=UTC))
 
 
 def parse_time(text: str) -> int:
-    """A time as people and programs write it: milliseconds, `2026-11-14 23:59:59` or `2026-11-14` in UTC, or RFC 3339
-    with its offset. Raises ValueError."""
+    """A time as people and programs write it: milliseconds, `2026-11-14 23:59:59` or `2026-11-14` in UTC, also as the
+    commands print it, or RFC 3339 with its offset. Raises ValueError."""
     if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS:
         return int(text)
     return parse_utc(text) if is_plain_time(text) else parse_rfc3339(text)

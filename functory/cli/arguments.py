@@ -59,7 +59,7 @@ def moment_ms(text: str) -> int:
     with suppress(ValueError):
         return max(round((time.time() - duration(text)) * 1000), 0)
     with suppress(ValueError):
-        return parse_time(text.removesuffix(" UTC"))
+        return parse_time(text)
     expected = "a time such as 2h (ago, up to 100 years), 2026-11-14T23:59:59Z, 2026-11-14 (UTC), or milliseconds"
     raise argparse.ArgumentTypeError(f"{text!r:.80} is not {expected}")
 

@@ -58,6 +58,12 @@ def _state(job: Job) -> str:
     return state_word(job.state, is_on_hold=job.pause is not None and not job.pending_children)
 
 
+def _next(job: Job) -> str:
+    """When a schedule runs next, or where it is now; and whether it is paused after that."""
+    at = moment(job.due_ms) if job.state == "deferred" else _state(job)
+    return at if job.pause is None or at == "paused" else f"{at}, then paused"
+
+
 def show_schedules(arguments: argparse.Namespace, page: Page) -> int:
     rows = [
         (
@@ -65,7 +71,7 @@ def show_schedules(arguments: argparse.Namespace, page: Page) -> int:
             job.type,
             _short(job.unique.encode()) or "-",
             _short(job.repeat.encode()),
-            moment(job.due_ms) if job.state == "deferred" else _state(job),
+            _next(job),
             moment(job.done_ms),
             "".join(_LETTERS.get(ended.code, "?") for ended in job.rounds) or "-",
             job.code or "-",

@@ -287,7 +287,8 @@ async def run_delete(client: "Client", arguments: argparse.Namespace) -> int:
 
 async def run_why(client: "Client", arguments: argparse.Namespace) -> int:
     answer = await client.why(arguments.id)
-    return show(arguments, answer, f"{state_word(answer.state)} ({answer.reason}): {reason(answer)}")
+    state = state_word(answer.state, is_on_hold=answer.reason == "schedule_paused")
+    return show(arguments, answer, f"{state} ({answer.reason}): {reason(answer)}")
 
 
 async def run_results(client: "Client", arguments: argparse.Namespace) -> int:

@@ -25,13 +25,20 @@ def test_what_is_not_a_time_with_an_offset_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["1794700799000", "2026-11-14 23:59:59", "2026-11-14T23:59:59Z", "2026-11-15T01:59:59+02:00"]
+    "text",
+    [
+        "1794700799000",
+        "2026-11-14 23:59:59",
+        "2026-11-14 23:59:59 UTC",
+        "2026-11-14T23:59:59Z",
+        "2026-11-15T01:59:59+02:00",
+    ],
 )
 def test_a_time_is_read_in_each_of_its_forms(text: str) -> None:
     assert parse_time(text) == 1_794_700_799_000
 
 
-@pytest.mark.parametrize("text", ["", "-1", "1.5", "²", "9" * 5000, "2026-02-30", "2026-11-14T23:59:59"])
+@pytest.mark.parametrize("text", ["", "-1", "1.5", "²", "9" * 5000, "2026-02-30", "2026-11-14T23:59:59", "9 UTC"])
 def test_what_is_in_no_form_is_no_time(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_time(text)
