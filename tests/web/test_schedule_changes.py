@@ -161,7 +161,7 @@ async def test_the_command_line_pauses_and_resumes(site: Site, terminal: Termina
 
 
 async def test_the_pages_pause_and_resume(site: Site) -> None:
-    job_id = await add(site)
+    job_id = await add(site, delay_s=60)
     async with visitor(site, "acme") as acme:
         here = f"/ui/t/acme/job/{job_id}"
         answer = await acme.post(f"{here}/pause")
@@ -170,6 +170,11 @@ async def test_the_pages_pause_and_resume(site: Site) -> None:
         assert ">Resume<" in page
         assert ">Pause<" not in page
         assert "Held by a consumer" not in page
+        await site.post(f"/acme/job/{job_id}/retry", json={})
+        await run_a_round(site)
+        page = (await acme.get(here)).text
+        assert "Paused until it is resumed" in page
+        assert "Deferred until" not in page
         assert "st-paused" in (await acme.get("/ui/t/acme/schedules")).text
         await acme.post(f"{here}/resume")
         assert ">Pause<" in (await acme.get(here)).text

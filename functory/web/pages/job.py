@@ -254,7 +254,8 @@ def _steps(found: JobRecord, now_ms: int) -> list[Step]:
     """The steps of its life that are known. Earlier attempts have a table of their own."""
     job, outcome = found.job, found.outcome
     steps = [Step("done", "Accepted", job.create_ms, "saved in the journal"), Step("done", "Stored")]
-    will_run_again = found.state is JobState.DEFERRED and outcome is not None  # then it is due in the future
+    is_between = found.state is JobState.DEFERRED or found.is_on_hold
+    will_run_again = is_between and outcome is not None  # then it is due after that
     if job.scheduled_ms > job.create_ms and not will_run_again:
         steps.append(_due(found, now_ms))
     if found.claimed_ms and not (found.state is JobState.DEFERRED and outcome is None):
