@@ -4,7 +4,7 @@ import argparse
 import math
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from functory.cli.answers import counted, inert, moment
 from functory.cli.arguments import given, moment_ms, some_of
@@ -176,8 +176,9 @@ async def run_cancel(client: "Client", arguments: argparse.Namespace) -> int:
     async def call(**more: bool) -> "Changed":
         return await client.cancel_jobs(arguments.type, **request | more)
 
-    await _ask(client, arguments, call, "Cancel", states)
-    changed = await _until_none_match(arguments, call, "changed")
+    asked = await _ask(client, arguments, call, "Cancel", states)
+    _keep_to(asked, arguments, request)
+    changed = await _until_none_match(arguments, call, "changed") if asked is None or asked.matched else asked
     await _find_all(client, arguments, changed, states)
     return _show_bulk(arguments, changed, changed.changed, "cancelled")
 
@@ -196,8 +197,11 @@ async def run_delete(client: "Client", arguments: argparse.Namespace) -> int:
     async def call(**more: bool) -> "Changed":
         return await client.delete_jobs(arguments.type, **request | more)
 
-    await _ask(client, arguments, call, "Delete", ["archived"], arguments.code)
-    changed = await _until_none_match(arguments, call, "changed")
+    asked = await _ask(client, arguments, call, "Delete", ["archived"], arguments.code)
+    _keep_to(asked, arguments, request)
+    if asked is not None and asked.now_ms is not None:
+        request.setdefault("until_ms", asked.now_ms + 1)  # what ended after the question was not in it
+    changed = await _until_none_match(arguments, call, "changed") if asked is None or asked.matched else asked
     await _find_all(client, arguments, changed, ["archived"], arguments.code)
     return _show_bulk(arguments, changed, changed.changed, "deleted")
 
@@ -209,24 +213,48 @@ async def _ask(
     verb: str,
     states: Sequence[str],
     codes: Sequence[str] | None = None,
-) -> None:
-    """Before jobs are changed: how many a dry run finds, and whether that is meant. Raises InvalidInput if not."""
+) -> "Changed | None":
+    """Before jobs are changed: how many a dry run finds, and whether that is meant. Returns what it found; None if
+    nobody was to be asked. Raises InvalidInput if it is not meant."""
     if arguments.dry_run or arguments.yes:
-        return
+        return None
     require_terminal()
     found = await call(dry_run=True)
     await _find_all(client, arguments, found, states, codes, most=_MOST_COUNTED)
+    found.dry_run = False
     if found.matched:
-        kind = "ended" if states == ["archived"] else "unfinished"
+        kind = _kind(states, codes)
         more = "more than " if arguments.all and found.more else ""
         rest = "" if arguments.all or not found.more else ", and leave more that match"
         await confirm(arguments, f"{verb} {more}{counted(found.matched, f'{kind} job')} {_chosen(arguments)}{rest}?")
+    return found
+
+
+def _keep_to(asked: "Changed | None", arguments: argparse.Namespace, request: dict[str, Any]) -> None:
+    """To no more jobs than the question named; with --all it goes on until no more match."""
+    if asked is not None and not arguments.all and asked.matched:
+        request["limit"] = asked.matched
+
+
+def _kind(states: Sequence[str], codes: Sequence[str] | None) -> str:
+    """What jobs a question is about."""
+    if codes:
+        return " or ".join(dict.fromkeys(codes))
+    if states == ["archived"]:
+        return "ended"
+    return "unfinished" if set(states) == set(_UNFINISHED) else " or ".join(dict.fromkeys(states))
 
 
 def _chosen(arguments: argparse.Namespace) -> str:
     """What jobs were chosen by, for a question."""
     named = {"of type": arguments.type, "with the failure": arguments.failure, "with the key": arguments.job_key}
-    return " ".join(f"{which} {name}" for which, name in named.items() if name is not None)
+    words = [f"{which} {name}" for which, name in named.items() if name is not None]
+    if "since" in arguments:
+        times = {"ended since": arguments.since, "ended before": arguments.until}
+        words += [f"{which} {moment(time_ms)}" for which, time_ms in times.items() if time_ms is not None]
+    if getattr(arguments, "schedules", False):
+        words.append("with schedules, which end")
+    return " ".join(words)
 
 
 async def _until_none_match(arguments: argparse.Namespace, call: Callable[[], Awaitable[_Bulk]], count: str) -> _Bulk:

@@ -314,7 +314,8 @@ class DeleteBody(Request):
 
 class Changed(Answer):
     """`matched` jobs fit the filter within the limit, `changed` were cancelled or deleted; `more`: others fit, too.
-    `schedules`: so many would fit, but repeat, and were left alone."""
+    `schedules`: so many would fit, but repeat, and were left alone. `now_ms` is when the call began: a deletion with
+    `until_ms` at that leaves out jobs that end meanwhile."""
 
     matched: int
     changed: int
@@ -322,6 +323,8 @@ class Changed(Answer):
     dry_run: bool
     ids: list[str]
     schedules: int = 0
+    now_ms: int | None = None
+    """Daemons of older versions do not say it."""
 
 
 class ReplayBody(Request):

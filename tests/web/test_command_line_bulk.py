@@ -112,6 +112,30 @@ async def test_who_deletes_or_cancels_many_is_asked_with_their_number(site: Site
     assert [(row.waiting, row.cancelled) for row in counters] == [(1200, 3)]
 
 
+async def test_what_is_not_in_the_question_is_left_alone(site: Site) -> None:
+    ids = await site.add("1", "2", "3")
+    await site.intake.flush()
+    for job_id in ids[:2]:
+        await site.post(f"/acme/job/{job_id}/cancel")
+    place = {"url": site.url, "key": site.keys["acme"]}
+    async with at_terminal("delete", "thumb", "--code", "cancelled", "--all", **place) as person:
+        await person.says(b"Delete 2 cancelled jobs of type thumb? [y/N] ")
+        site.clock.advance(60)
+        await site.post(f"/acme/job/{ids[2]}/cancel")
+        await person.types(b"y\n")
+        assert (await person.end())[0] == 0
+    assert [row["id"] for row in (await site.get("/acme/results")).json["jobs"]] == [ids[2]]
+    await site.add("4")
+    await site.intake.flush()
+    async with at_terminal("cancel", "thumb", "--state", "waiting", "--schedules", **place) as person:
+        await person.says(b"Cancel 1 waiting job of type thumb with schedules, which end? [y/N] ")
+        await site.add("5")
+        await site.intake.flush()
+        await person.types(b"y\n")
+        assert (await person.end())[0] == 0
+    assert len((await site.get("/acme/results?state=waiting")).json["jobs"]) == 1
+
+
 async def test_where_nobody_can_be_asked_it_has_to_be_said(site: Site, terminal: Terminal) -> None:
     await site.add("1")
     await site.intake.flush()

@@ -148,6 +148,7 @@ async def replay_jobs(call: Call, body: ReplayBody) -> Replayed:
 
 @routes.add("POST", "/{tenant}/cancel", scope="manage", summary="Cancel jobs that are not over, by a filter")
 async def cancel_jobs(call: Call, body: CancelBody) -> Changed:
+    now_ms = call.service.now_ms()
     states = [JobState(state) for state in body.states]
     report = await bulk.cancel_jobs(
         call.service,
@@ -159,11 +160,12 @@ async def cancel_jobs(call: Call, body: CancelBody) -> Changed:
         dry_run=body.dry_run,
         schedules=body.schedules,
     )
-    return _changed(report, dry_run=body.dry_run)
+    return _changed(report, now_ms, dry_run=body.dry_run)
 
 
 @routes.add("POST", "/{tenant}/delete", scope="manage", summary="Delete ended jobs, by a filter")
 async def delete_jobs(call: Call, body: DeleteBody) -> Changed:
+    now_ms = call.service.now_ms()
     where = JobFilter(
         JobState.ARCHIVED,
         None,
@@ -176,8 +178,9 @@ async def delete_jobs(call: Call, body: DeleteBody) -> Changed:
     report = await bulk.delete_jobs(
         call.service, call.principal, body.type, where, limit=body.limit, dry_run=body.dry_run
     )
-    return _changed(report, dry_run=body.dry_run)
+    return _changed(report, now_ms, dry_run=body.dry_run)
 
 
-def _changed(report: bulk.BulkReport, *, dry_run: bool) -> Changed:
-    return Changed(len(report.ids), report.changed, report.more, dry_run, list(report.ids), report.schedules)
+def _changed(report: bulk.BulkReport, now_ms: int, *, dry_run: bool) -> Changed:
+    ids = list(report.ids)
+    return Changed(len(ids), report.changed, report.more, dry_run, ids, report.schedules, now_ms)
