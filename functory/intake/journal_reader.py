@@ -128,8 +128,7 @@ class JournalReader:
         while True:
             await self._journal.readable()
             await self._until_wanted()
-            if not self._waiting:
-                await self._backlog.room()
+            await self._until_room()
             lines = self._courtesy.step(self._last_tenant, LONG_STEP)
             reservation = await self._journal.read_reserve(lines, _RESERVATION_S)
             if reservation is None:
@@ -317,6 +316,15 @@ class JournalReader:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PASS_BY_S):
                     await self._is_wanted.wait()
+
+    async def _until_room(self) -> None:
+        """Wait while there is enough to start, unless somebody waits for what is read, or it would grow too old: then
+        it goes to the store as fast as that takes it, for the room in the journal is everybody's."""
+        left_ms = _FOLLOW_MS - self.lag_ms(self._clock.now_ms())
+        if left_ms > 0 and not self._waiting:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_ms / 1000):
+                    await self._backlog.room()
 
     async def _let_gather(self) -> None:
         """Wait a moment for more lines, unless somebody waits for those that are there."""

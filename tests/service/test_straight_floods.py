@@ -242,6 +242,22 @@ async def test_beside_a_quiet_tenant_one_batch_starts_in_a_turn(
         await stop(turns)
 
 
+async def test_lines_that_wait_for_room_for_too_long_go_to_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a flood that runs slowly would fill the journal, in which everybody's lines must find room."""
+    set_straight_times(monkeypatch)
+    monkeypatch.setattr(functory.intake.journal_reader, "_FOLLOW_MS", 100)
+    gate = tmp_path / "gate"
+    body = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
+    async with running_daemon(tmp_path, poll="10 s", slots="1") as daemon:
+        await ready(daemon, body)
+        ids = await post(daemon, 20_000)
+        await until(lambda: nothing_in_line(daemon))
+        gate.touch()
+        await until(partial(has_recorded, daemon, len(ids)))
+
+
 async def nothing_in_line(daemon: Daemon) -> bool:
     return not daemon.intake.in_line("acme")
 

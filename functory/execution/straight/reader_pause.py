@@ -12,10 +12,10 @@ from typing import Final
 from functory.loops.courtesy import LONG_STEP
 from vocabulary.clock import Clock
 
-_CLEAR_WITHIN_S: Final = 0.25
-"""What the store has of the type is taken up in this time, or the lines go there, too."""
-_MOST_AHEAD: Final = 2 * LONG_STEP
-"""More are not taken up so soon."""
+_PROGRESS_WITHIN_S: Final = 1.0
+"""In this time some of what the store has of the type is taken up, or the lines go there, too."""
+_MOST_AHEAD: Final = 5 * LONG_STEP
+"""More are not taken up so soon. All that can wait here fit, if they had to go there."""
 _TIRED_S: Final = 1.0
 """After it waited in vain it does not wait so again for this long."""
 
@@ -45,20 +45,20 @@ class ReaderPause:
         """next_type: as `StraightIntake.room` has it."""
         while (jobtype := next_type()) is not None and self._is_full(jobtype):
             await self._changed()
-        if not jobtype or not self._is_worth_waiting(jobtype):
+        if not jobtype or self._clock.monotonic_s() < self._tired_until_s:
             return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_CLEAR_WITHIN_S):
-                while next_type() == jobtype and not self._is_clear(jobtype):
-                    await self._changed()
-        if not self._is_clear(jobtype):
-            self._tired_until_s = self._clock.monotonic_s() + _TIRED_S
-
-    def _is_worth_waiting(self, jobtype: str) -> bool:
-        """Whether the store has a few of a type, which may be taken up in a moment."""
-        if self._is_clear(jobtype) or self._clock.monotonic_s() < self._tired_until_s:
-            return False
-        return (self._ahead(jobtype) or 0) <= _MOST_AHEAD
+        while next_type() == jobtype and not self._is_clear(jobtype):
+            before = self._ahead(jobtype)
+            if before is None or before > _MOST_AHEAD:
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PROGRESS_WITHIN_S):
+                    while next_type() == jobtype and not self._is_clear(jobtype):
+                        await self._changed()
+            now = self._ahead(jobtype)
+            if not self._is_clear(jobtype) and (now is None or now >= before):
+                self._tired_until_s = self._clock.monotonic_s() + _TIRED_S
+                return
 
     async def _changed(self) -> None:
         self._news.clear()

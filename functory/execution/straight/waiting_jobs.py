@@ -15,7 +15,7 @@ from vocabulary.columns import fields
 
 RETURN_AFTER_S: Final = 0.03
 """A job that was not started within this time takes the long way."""
-_RETURN_MANY_AFTER_S: Final = 0.25
+_RETURN_MANY_AFTER_S: Final = 1.0
 """The same where many of its type wait and no other daemon could run them: they start together, up to LONG_STEP."""
 _MANY: Final = 32
 _ENOUGH: Final = 2 * LONG_STEP
