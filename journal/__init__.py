@@ -12,7 +12,7 @@ A line on its way, and the file that owns each step:
     rsync     backlog.py   removes read up segments, after the new position (cursor.py) is kept
     restart   recovery.py  cuts a torn end, sets damage aside, and says so
     copy      copying.py   a backup of it, by anyone, while it is in use
-    look      inspect.py   what is in it, for people, without touching it
+    look      inspect.py   what is in it, for people, without touching it; stats.py: how much, for machines
     below     disk.py      all file access, as one small interface; durable.py: folders and small files
     all       options.py   the settings; errors.py: what can go wrong
 """
@@ -34,9 +34,10 @@ from journal.errors import (
 )
 from journal.format import Record
 from journal.ids import IdParts, parse_id
-from journal.journal import Journal, JournalStats
+from journal.journal import Journal
 from journal.ledger import Reservation
 from journal.options import JournalOptions
+from journal.stats import JournalStats
 from journal.writes import do_attributes_fit
 
 __all__ = [

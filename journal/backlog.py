@@ -46,6 +46,10 @@ class Backlog:
         elif self.size_bytes < self._max_bytes - self._max_bytes // 8:
             self.trouble.end()
 
+    @property
+    def is_filling(self) -> bool:
+        return self.size_bytes >= self._max_bytes // 2
+
     def require_room(self) -> None:
         """Raises BacklogFull."""
         if self.size_bytes >= self._max_bytes:

@@ -12,7 +12,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from journal.backlog import Backlog
 from journal.commits import GroupCommit
@@ -27,6 +27,7 @@ from journal.options import JournalOptions
 from journal.recent import Recent
 from journal.recovery import Finding, log_findings, losses, recover
 from journal.segment import Damage
+from journal.stats import JournalStats
 from journal.trouble import Trouble
 from journal.writer import Appended, Previous, SegmentWriter
 from journal.writes import Lines, check_jobtype, check_lines, make_write, to_payloads
@@ -36,22 +37,6 @@ log = logging.getLogger("journal")
 _T = TypeVar("_T")
 _KEEP_AFTER_S: Final = 0.2
 """Whoever keeps the position elsewhere needs this one for a glance from outside only."""
-
-
-class JournalStats(NamedTuple):
-    """A glance at the journal, for health pages and metrics. Counts are since open."""
-
-    segments: int
-    backlog_bytes: int
-    """Durable and not yet rsynced."""
-    reservations: int
-    lines_written: int
-    lines_read: int
-    damages: int
-    trouble: str
-    """Why lines cannot be written; empty when they can."""
-    writing_s: float
-    """How long the write under way has taken so far; 0 when there is none."""
 
 
 class Journal:
@@ -329,6 +314,16 @@ class Journal:
     def read_point(self) -> Position:
         """Every line before it was rsynced."""
         return self._ledger.read_point
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether more waits than half of what may: whoever does not need the lines in it lets go of them."""
+        return self._backlog.is_filling
+
+    @property
+    def unread_point(self) -> Position:
+        """Every line before it is reserved, or was rsynced."""
+        return self._ledger.unread_point
 
     @property
     def write_point(self) -> Position:

@@ -48,6 +48,13 @@ class Ledger:
         return min(starts, default=self.frontier)
 
     @property
+    def unread_point(self) -> Position:
+        """Every line before it was handed to a reader, and has not come back."""
+        starts = [self._returned[0].start] if self._returned else []
+        starts += [self._loading.start] if self._loading else []
+        return min(starts, default=self.frontier)
+
+    @property
     def open_reservations(self) -> int:
         return len(self._held)
 

@@ -9,4 +9,5 @@ line.py              the lines that wait for the reader; held_lines.py those on 
 straight_intake.py   what is asked of that way
 accepted_batches.py  answers for jobs that the store does not have yet
 journal_reader.py    from the journal to the store; former_tenants.py lines that are nobody's any more
+flushes.py           who waits for that
 """

@@ -16,8 +16,8 @@ from functools import partial
 from typing import Final
 
 from functory.intake.held_lines import HeldLine, HeldLines
-from functory.intake.job_options import PLAIN, JobOptions, new_jobs, to_attributes, to_new_jobs
-from functory.intake.line import Line
+from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions, new_jobs, to_attributes, to_new_jobs
+from functory.intake.line import SEVERAL, Line
 from functory.intake.straight_intake import StraightIntake
 from functory.intake.weights import Weight, weigh
 from functory.loops.shared import Shared
@@ -146,13 +146,15 @@ class Backlog:
             if self._line.of(tenant) > 0:  # somebody follows these
                 self._line.hurry()
             return
+        is_urgent = options.priority > DEFAULT_PRIORITY
         if self._straight is not None:
-            self._straight.give_way(jobtype)
+            self._straight.give_way(jobtype, is_urgent=is_urgent)
         if ids[0] > self._reached and self._may_pass(tenant, count, options):
             self._board(tenant, new_jobs(ids, jobtype, lines, options, self._clock.now_ms(), notes))
         else:
             is_large = sum(map(len, lines)) > _LARGE_BYTES
-            self._line.enter(tenant, count, jobtype, is_urgent=is_large or self._may_run(jobtype))
+            kind = SEVERAL if is_urgent else jobtype  # none of its type runs before it from the journal
+            self._line.enter(tenant, count, kind, is_urgent=is_large or self._may_run(jobtype))
 
     def _board(self, tenant: str, jobs: Sequence[NewJob]) -> None:
         self._boarding += jobs
@@ -256,9 +258,11 @@ class Backlog:
         self._is_wanted = False
         if self._straight is not None:
             await self._straight.room(self._next_type)
+            if self._journal.is_filling:
+                self._straight.give_way_to_all()
 
     def _next_type(self) -> str | None:
-        if self._is_wanted or self._line.is_mixed:
+        if self._is_wanted or self._line.is_mixed or self._journal.is_filling:
             return None
         return next(iter(self._line.of_one_type()), "")
 
@@ -279,6 +283,8 @@ class Backlog:
         straight, jobtype = self._straight, records[0].jobtype
         tenant = tenant_of(jobtype)
         if straight is None or not self._knows_all or not self._line.has_only(tenant, jobtype):
+            return {}
+        if self._journal.is_filling:
             return {}
         if any(map(_ATTRIBUTES_READ, records)) or any(map(_NOTE_READ, records)):
             return {}

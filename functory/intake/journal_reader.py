@@ -7,8 +7,6 @@ refuses for good is set aside in a file, with the reason, so that it does not ho
 
 import asyncio
 import base64
-import heapq
-import itertools
 import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from functory.intake.backlog import Backlog
+from functory.intake.flushes import Flushes
 from functory.intake.former_tenants import APART_MS, lines_of_former_tenants
 from functory.intake.held_lines import HeldLine
 from functory.intake.job_options import to_new_job, to_new_jobs
@@ -91,8 +90,8 @@ class JournalReader:
         self._keeping_task: asyncio.Task[None] | None = None
         self._last_tenant = ""
         """The tenant of the last line of the last batch: most likely the next lines are of the same tenant."""
-        self._waiting: list[tuple[Position, int, asyncio.Future[None]]] = []
-        self._order = itertools.count()
+        self._flushes = Flushes()
+        self._in_hand: Reservation | None = None
         self._hurry = asyncio.Event()
         self._is_wanted = asyncio.Event()
         backlog.when_in_line(self._is_wanted.set)
@@ -135,11 +134,14 @@ class JournalReader:
                 self._backlog.all_read()
                 self._settle()
                 continue
+            self._in_hand = reservation
             try:
                 with self._progress.step("ingest"):
                     await self._move(reservation)
+                self._in_hand = None
             except StoreUnavailable as error:
                 await self._journal.read_cancel(reservation)
+                self._in_hand = None
                 self._fail(error)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -160,23 +162,29 @@ class JournalReader:
 
         Raises StoreUnavailable when the store cannot take them now.
         """
-        await self._backlog.flush_straight(tenant)
-        if tenant:
-            await self._backlog.landed(tenant)
-            if not self._backlog.waits(tenant):
-                return
-        target = self._journal.write_point
-        if self._journal.read_point < target:
-            if self.trouble:
-                raise StoreUnavailable(self.trouble)
-            done = asyncio.get_running_loop().create_future()
-            heapq.heappush(self._waiting, (target, next(self._order), done))
-            self._hurry.set()
-            self._is_wanted.set()
-            self._backlog.make_room()
-            await done
+        with self._flushes.of(tenant):
+            await self._backlog.flush_straight(tenant)
+            if tenant:
+                await self._backlog.landed(tenant)
+                if not self._backlog.waits(tenant):
+                    return
+            target = self._journal.write_point
+            if (self._passed if tenant else self._journal.read_point) < target:
+                if self.trouble:
+                    raise StoreUnavailable(self.trouble)
+                done = self._flushes.wait(tenant, target)
+                self._hurry.set()
+                self._is_wanted.set()
+                self._backlog.make_room()
+                await done
         if not tenant:
             await self._keep_position()
+
+    @property
+    def _passed(self) -> Position:
+        """Every line before it is in the store, or on the straight way."""
+        point = self._journal.unread_point
+        return point if self._in_hand is None else min(point, self._in_hand.span.start)
 
     # Lines on the straight way
 
@@ -281,7 +289,7 @@ class JournalReader:
         self, new: Sequence[Record], held: dict[str, HeldLine], now_ms: int
     ) -> tuple[Sequence[Record], Sequence[Record]]:
         """What goes to the store, and what goes the straight way, which is held from now on."""
-        if new and parse_id(new[0].id).time_ms >= now_ms - _FOLLOW_MS and not self._waiting:
+        if new and parse_id(new[0].id).time_ms >= now_ms - _FOLLOW_MS and not self._flushes.want(new[0].jobtype):
             follow = self._backlog.hold(new)
             held.update(follow)
             if follow:
@@ -312,7 +320,7 @@ class JournalReader:
     async def _until_wanted(self) -> None:
         """Wait a while if all that can be read is on the straight way, or cannot run."""
         self._is_wanted.clear()
-        if not self._backlog.is_urgent and not self._waiting:
+        if not self._backlog.is_urgent and not self._flushes:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PASS_BY_S):
                     await self._is_wanted.wait()
@@ -321,7 +329,7 @@ class JournalReader:
         """Wait while there is enough to start, unless somebody waits for what is read, or it would grow too old: then
         it goes to the store as fast as that takes it, for the room in the journal is everybody's."""
         left_ms = _FOLLOW_MS - self.lag_ms(self._clock.now_ms())
-        if left_ms > 0 and not self._waiting:
+        if left_ms > 0 and not self._flushes:
             with suppress(TimeoutError):
                 async with asyncio.timeout(left_ms / 1000):
                     await self._backlog.room()
@@ -329,7 +337,7 @@ class JournalReader:
     async def _let_gather(self) -> None:
         """Wait a moment for more lines, unless somebody waits for those that are there."""
         self._hurry.clear()
-        if not self._waiting:
+        if not self._flushes:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_GATHER_S):
                     await self._hurry.wait()
@@ -360,20 +368,14 @@ class JournalReader:
             raise StoreUnavailable(f"a refused line could not be set aside: {error}") from error
 
     def _settle(self) -> None:
-        point = self._journal.read_point
-        while self._waiting and self._waiting[0][0] <= point:
-            _, _, done = heapq.heappop(self._waiting)
-            if not done.done():
-                done.set_result(None)
+        if self._flushes:
+            self._flushes.settle(self._journal.read_point, self._passed)
 
     def _fail(self, error: StoreUnavailable) -> None:
         if not self.trouble:
             log.error("ingest.store_unavailable", extra={"reason": str(error)})
         self.trouble = str(error)
-        waiting, self._waiting = self._waiting, []
-        for _, _, done in waiting:
-            if not done.done():
-                done.set_exception(StoreUnavailable(self.trouble))
+        self._flushes.fail(self.trouble)
 
     def _recovered(self) -> None:
         if self.trouble:

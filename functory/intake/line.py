@@ -9,7 +9,7 @@ from typing import Final
 
 _MANY: Final = 500
 """Lines that are worth a step of the reader even if none of their jobs can run."""
-_SEVERAL: Final = ""
+SEVERAL: Final = ""
 """In place of a type."""
 
 
@@ -18,7 +18,7 @@ class Line:
         self._waiting: Counter[str] = Counter()
         """By tenant. Below 0 while the reader was faster than the acknowledgement."""
         self._type_of: dict[str, str] = {}
-        """By tenant, the type of its lines; _SEVERAL if they are of several, or if nobody knows."""
+        """By tenant, the type of its lines; SEVERAL if they are of several, or if nobody knows."""
         self.lines = 0
         """Of all tenants."""
         self.is_urgent = False
@@ -41,10 +41,10 @@ class Line:
         """Below 0 if lines of the tenant were read and are not acknowledged."""
         return self._waiting.get(tenant, 0)
 
-    def enter(self, tenant: str, count: int, jobtype: str = _SEVERAL, *, is_urgent: bool = True) -> None:
+    def enter(self, tenant: str, count: int, jobtype: str = SEVERAL, *, is_urgent: bool = True) -> None:
         """jobtype: of all of them, if it is known."""
         if self._type_of.setdefault(tenant, jobtype) != jobtype:
-            self._type_of[tenant] = _SEVERAL
+            self._type_of[tenant] = SEVERAL
         self._change(tenant, count)
         if is_urgent or self.lines >= _MANY:
             self.hurry()
@@ -61,7 +61,7 @@ class Line:
     @property
     def is_mixed(self) -> bool:
         """Whether lines of several types wait."""
-        return len(self._waiting) > 1 or _SEVERAL in self._type_of.values()
+        return len(self._waiting) > 1 or SEVERAL in self._type_of.values()
 
     def has_only(self, tenant: str, jobtype: str) -> bool:
         """Whether lines of this type of the tenant wait, or none at all."""

@@ -29,8 +29,12 @@ class StraightIntake(Protocol):
     def look_for_room(self) -> None:
         """next_type would say something else."""
 
-    def give_way(self, jobtype: str) -> None:
-        """Jobs of the type that come now take the long way: those that wait for others go there before them."""
+    def give_way(self, jobtype: str, *, is_urgent: bool) -> None:
+        """Jobs of the type that come now take the long way: those that wait for others go there before them; where
+        these are urgent, so do all that wait."""
+
+    def give_way_to_all(self) -> None:
+        """The journal fills: whatever waits takes the long way."""
 
     def may_run(self, jobtype: str) -> bool:
         """Whether anybody may run jobs of the type, here or elsewhere. In doubt, yes."""

@@ -37,7 +37,7 @@ async def read_metrics(service: Service) -> Metrics:
     waiting: Sequence[WaitingType] = ()
     try:
         async with asyncio.timeout(_QUEUE_TIMEOUT_S):
-            found = await service.store.get_counters(None, now_ms=now_ms)
+            found = await counters_of(service, None)
             waiting = await service.store.get_waiting_jobtypes(now_ms=now_ms)
             counters = found
     except (StoreUnavailable, TimeoutError):

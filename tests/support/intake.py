@@ -59,8 +59,11 @@ class Straight:
     def admits(self, jobtype: str, _lines: Sequence[bytes]) -> bool:
         return jobtype.startswith("quiet-")
 
-    def give_way(self, _jobtype: str) -> None:
+    def give_way(self, _jobtype: str, *, is_urgent: bool) -> None:
         """Nobody follows here."""
+
+    def give_way_to_all(self) -> None:
+        """Nobody waits here."""
 
     def take(self, jobs: Sequence[NewJob]) -> None:
         self.jobs += jobs

@@ -17,4 +17,5 @@ def set_straight_times(
     monkeypatch.setattr(showing, "_SHOW_MANY_AFTER_S", show_after_s)
     monkeypatch.setattr(waiting_jobs, "RETURN_AFTER_S", return_after_s)
     monkeypatch.setattr(waiting_jobs, "_RETURN_MANY_AFTER_S", return_after_s)
+    monkeypatch.setattr(waiting_jobs, "_LONGEST_S", LONG_S)
     monkeypatch.setattr(reader_pause, "_PROGRESS_WITHIN_S", return_after_s)

@@ -111,7 +111,7 @@ async def main(folder: Path, step: str, nth: int, *, is_flood: bool) -> None:
 
 async def flood(daemon: Daemon) -> None:
     """None takes the long way for waiting long, however slow the machine is."""
-    vars(waiting_jobs).update(RETURN_AFTER_S=3600.0, _RETURN_MANY_AFTER_S=3600.0)
+    vars(waiting_jobs).update(RETURN_AFTER_S=3600.0, _RETURN_MANY_AFTER_S=3600.0, _LONGEST_S=3600.0)
     for start in range(0, FLOOD, _OF_ONE):
         ids = await daemon.intake.write("acme-x", [b"%d" % number for number in range(start, start + _OF_ONE)])
         sys.stdout.write("".join(f"{job_id}\n" for job_id in ids))

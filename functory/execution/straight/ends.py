@@ -18,6 +18,10 @@ class EndsUnderWay:
         self._troubles: dict[str, str] = {}
         """Why the store could not take an end so far, by id; empty when nothing has gone wrong."""
 
+    def __contains__(self, job_id: str) -> bool:
+        """Whether the store may have its end."""
+        return job_id in self._troubles
+
     def begin(self, ids: Iterable[str]) -> None:
         self._troubles.update(dict.fromkeys([job_id for job_id in ids if job_id not in self._troubles], ""))
 

@@ -27,13 +27,16 @@ class ReaderPause:
         is_full: Callable[[str], bool],
         is_clear: Callable[[str], bool],
         ahead: Callable[[str], int | None],
+        is_flood: Callable[[str], bool],
     ) -> None:
         """is_full: enough of a type wait here. is_clear: whether the store has nothing of a type. ahead: how many it
-        has that are about to start, if that is known."""
+        has that are about to start, if that is known. is_flood: whether many of a type wait for the reader, and may
+        start here."""
         self._clock = clock
         self._is_full = is_full
         self._is_clear = is_clear
         self._ahead = ahead
+        self._is_flood = is_flood
         self._tired_until_s = 0.0
         self._news = asyncio.Event()
 
@@ -45,7 +48,7 @@ class ReaderPause:
         """next_type: as `StraightIntake.room` has it."""
         while (jobtype := next_type()) is not None and self._is_full(jobtype):
             await self._changed()
-        if not jobtype or self._clock.monotonic_s() < self._tired_until_s:
+        if not jobtype or self._clock.monotonic_s() < self._tired_until_s or not self._is_flood(jobtype):
             return
         while next_type() == jobtype and not self._is_clear(jobtype):
             before = self._ahead(jobtype)

@@ -17,6 +17,9 @@ RETURN_AFTER_S: Final = 0.03
 """A job that was not started within this time takes the long way."""
 _RETURN_MANY_AFTER_S: Final = 1.0
 """The same where many of its type wait and no other daemon could run them: they start together, up to LONG_STEP."""
+_LONGEST_S: Final = 20.0
+"""However often its type has its turn, none that is older waits here: the journal keeps everything from its line on.
+The reader brings none that is half as old."""
 _MANY: Final = 32
 _ENOUGH: Final = 2 * LONG_STEP
 """With so many the reader brings no more."""
@@ -110,4 +113,6 @@ class WaitingJobs:
     def until_s(self, jobtype: str) -> float:
         """Until when jobs of a type may wait here."""
         is_flood = self.of(jobtype) > _MANY and self._is_alone()
-        return self._since_s[jobtype] + (_RETURN_MANY_AFTER_S if is_flood else RETURN_AFTER_S)
+        until_s = self._since_s[jobtype] + (_RETURN_MANY_AFTER_S if is_flood else RETURN_AFTER_S)
+        age_s = (self._clock.now_ms() - self._jobs[jobtype][0].create_ms) / 1000
+        return min(until_s, self._clock.monotonic_s() + _LONGEST_S - age_s)

@@ -20,7 +20,7 @@ from functory.config import StraightMode
 from functory.execution.leases import HeldLeases
 from functory.execution.straight import waiting_jobs
 from functory.execution.straight.ends import EndsUnderWay
-from functory.execution.straight.followers import Followers
+from functory.execution.straight.followers import FEW, Followers
 from functory.execution.straight.gathering import Gathering
 from functory.execution.straight.jobs import delivered_all, ended, running
 from functory.execution.straight.reader_pause import ReaderPause
@@ -75,7 +75,7 @@ class StraightWay:
         self._turn = 0
         self._is_alone = is_alone
         self._waiting = WaitingJobs(shared.clock, is_alone)
-        self._pause = ReaderPause(shared.clock, self._waiting.are_enough, is_clear, ahead)
+        self._pause = ReaderPause(shared.clock, self._waiting.are_enough, is_clear, ahead, self._is_flood)
         self._followers = Followers(shared.clock, is_clear, ahead, intake.in_line)
         self._running: dict[str, NewJob] = {}
         """Started here, and not in the store with its end."""
@@ -138,6 +138,11 @@ class StraightWay:
         if self._mode != "off" and self._is_alone():
             await self._pause.over(next_type)
 
+    def _is_flood(self, jobtype: str) -> bool:
+        gate = self._gates.ask(jobtype)
+        is_open = gate is not None and gate.is_open and gate.handler_version > 0
+        return is_open and self._intake.may_follow().get(jobtype, 0) > FEW
+
     def look_for_room(self) -> None:
         self._pause.look()
 
@@ -148,8 +153,12 @@ class StraightWay:
             self._offer_or_return(jobtype)
         self._pause.look()
 
-    def give_way(self, jobtype: str) -> None:
-        if jobtype in self._followers:
+    def give_way(self, jobtype: str, *, is_urgent: bool) -> None:
+        if jobtype in self._followers or (is_urgent and jobtype in self._waiting):
+            self._return(jobtype)
+
+    def give_way_to_all(self) -> None:
+        for jobtype in [*self._waiting, *self._followers.jobtypes]:
             self._return(jobtype)
 
     def may_run(self, jobtype: str) -> bool:
@@ -289,7 +298,8 @@ class StraightWay:
     def unseen(self, tenant: str | None) -> dict[str, tuple[int, int]]:
         """By type, how many jobs of a tenant, or of all, wait and run that the store does not have. Without the few
         that follow others, and without lines that are on their way into the store."""
-        running = Counter(map(_NEW_TYPE, [job for id_, job in self._running.items() if id_ not in self.showing]))
+        unseen = [job for id_, job in self._running.items() if id_ not in self.showing and id_ not in self.ending]
+        running = Counter(map(_NEW_TYPE, unseen))
         waiting = Counter({jobtype: self._waiting.of(jobtype) for jobtype in self._waiting})
         waiting.update(self._intake.may_follow())
         its_types = [name for name in waiting.keys() | running if tenant is None or tenant_of(name) == tenant]

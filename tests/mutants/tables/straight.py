@@ -16,6 +16,11 @@ fed = in_file("functory/intake/backlog.py", FLOODS)
 fed_way = in_file("functory/execution/straight/way.py", FLOODS)
 pause = in_file("functory/execution/straight/reader_pause.py", FLOODS)
 board = in_file("functory/operations/figures.py", FLOODS)
+BESIDE = "tests/service/test_flood_neighbours.py"
+beside = in_file("functory/intake/backlog.py", BESIDE)
+beside_way = in_file("functory/execution/straight/way.py", BESIDE)
+flushes = in_file("functory/intake/flushes.py", BESIDE)
+longest = in_file("functory/execution/straight/waiting_jobs.py", BESIDE)
 in_bulk = in_file("store/sqlite/queue/bulk_straight.py", "tests/contract/store/test_straight.py")
 ENDS = "tests/service/test_straight_ends.py"
 added_once = in_file("functory/intake/backlog.py", "tests/service/test_added_once.py")
@@ -141,8 +146,29 @@ MUTANTS: list[Mutant] = [
     ),
     fed(
         "others wait for room with a flood",
-        "        if self._is_wanted or self._line.is_mixed:",
-        "        if self._is_wanted:",
+        "        if self._is_wanted or self._line.is_mixed or",
+        "        if self._is_wanted or",
+    ),
+    beside(
+        "an urgent job waits behind the lines of its type", "kind = SEVERAL if is_urgent else jobtype", "kind = jobtype"
+    ),
+    beside("a slow flood fills the journal", "            if self._journal.is_filling:", "            if False:"),
+    beside_way(
+        "an urgent job waits behind those in memory",
+        "or (is_urgent and jobtype in self._waiting):",
+        "or False:",
+    ),
+    beside_way(
+        "what others run waits for what runs here",
+        "        return is_open and self._intake",
+        "        return self._intake",
+    ),
+    flushes("what a flush takes from memory is put there again", "self or self._under_way.keys()", "self or set()"),
+    flushes("a flush waits for the flood of another tenant", "(self._of_one, passed)", "(self._of_one, read)"),
+    longest(
+        "a slow flood stays in memory",
+        "        return min(until_s, self._clock.monotonic_s() + _LONGEST_S - age_s)",
+        "        return until_s",
     ),
     board("a flood that runs from the journal is not on the board", "    if not unseen:\n", "    if True:\n"),
     in_bulk(
