@@ -118,7 +118,7 @@ async def test_lines_that_are_old_leave_memory_although_their_type_has_its_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_straight_times(monkeypatch)
-    monkeypatch.setattr(reader_pause, "_CLEAR_WITHIN_S", 0.001)
+    monkeypatch.setattr(reader_pause, "_PROGRESS_WITHIN_S", 0.001)
     monkeypatch.setattr(waiting_jobs, "RETURN_AFTER_S", 0.001)  # it is looked for them all the time
     monkeypatch.setattr(waiting_jobs, "_LONGEST_S", 0.01, raising=False)
     gate = tmp_path / "gate"
@@ -155,7 +155,7 @@ async def has_room(daemon: Daemon) -> bool:
 
 async def test_jobs_that_others_run_reach_the_store_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever claims them there must not wait for the reader, which waits for what could start here."""
-    monkeypatch.setattr(reader_pause, "_CLEAR_WITHIN_S", LONG_S)
+    monkeypatch.setattr(reader_pause, "_PROGRESS_WITHIN_S", LONG_S)
     async with running_daemon(tmp_path, poll="10 s") as daemon:
         await register(daemon, "acme-x", "", lang="worker")
         await daemon.intake.write("acme-x", [b"first"])
