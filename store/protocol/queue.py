@@ -143,7 +143,8 @@ class JobQueue(abc.ABC):
         Retry: code retry or error; counted; eligible at dt_ms; kept as the last outcome with its result, which says
           what went wrong, and added to the history. The retry window and the round stay those of the first attempt
           (Job.window_ms, Job.scheduled_ms).
-        Unclaim: eligible at once with its old due time; attempts - 1; the last outcome is not touched.
+        Unclaim: eligible at once with its old due time; attempts - 1; the last outcome is not touched. A schedule
+          that was paused meanwhile is held instead, unless its round had begun before or is an extra one.
         Rearm: a final code but cancelled; outcome and result kept and counted; queued for dt_ms, attempts 0, a new
           round with a new retry window and an empty history; for a parent it is not terminal. The round that ended is
           added to those of its schedule, also by Archive and Finish. If the schedule is paused, it is out of the queue

@@ -86,9 +86,14 @@ def planned(schedule: Schedule, change: JobChange, at: Standing) -> Plan:
     elif change.pause is not None and schedule.pause is None and regular_ms is not None and not has_begun:
         due_ms, regular_ms = regular_ms, None
     ending_ms = schedule.ending_ms if change.ending_ms is None else change.ending_ms
-    on_hold = pause is not None and not has_begun and regular_ms is None
     after = Schedule(schedule.rounds, pause, regular_ms, ending_ms)
+    on_hold = is_on_hold(after, has_begun=has_begun)
     return Plan(after, due_ms, on_hold, is_anew=change.dt_ms is not None and change.timing is not Timing.MOVED)
+
+
+def is_on_hold(schedule: Schedule, *, has_begun: bool) -> bool:
+    """Whether a pause keeps the next round from beginning. An extra one may."""
+    return schedule.pause is not None and not has_begun and schedule.regular_ms is None
 
 
 def after_round(schedule: Schedule, ended: Round) -> Schedule:

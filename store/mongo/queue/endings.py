@@ -8,7 +8,7 @@ from store.mongo.server.blobs import Kept
 from store.mongo.server.driver import Document
 from store.mongo.server.tally import Effect, entering, of_run
 from store.values.jobs import Archive, Finish, Outcome, Rearm, Release, Retry, with_attempt
-from store.values.schedules import Round, after_round, schedule_fields, schedule_from
+from store.values.schedules import Round, after_round, is_on_hold, schedule_fields, schedule_from
 
 NEEDED: Final = {
     "type": 1,
@@ -79,7 +79,7 @@ def held_by(document: Document, owner: str) -> Document:
 
 
 def ended_by(document: Document, owner: str) -> Document:
-    """As `held_by`; and if a round ends with that, nobody has changed the schedule since it was read."""
+    """As `held_by`; and if a round of it ends, or is given back, nobody has changed the schedule since it was read."""
     return held_by(document, owner) | ({"rev": document.get("rev")} if "repeat" in document else {})
 
 
@@ -106,7 +106,7 @@ def release_step(
         condition = ended_by(document, owner) | {"kin": document["kin"]}
     if isinstance(release, Retry | Rearm):
         return queue_again_step(document, release, result, data, condition, owner, now_ms)
-    return unclaim_step(document, condition, now_ms)
+    return unclaim_step(document, ended_by(document, owner), now_ms)
 
 
 def runnable_since(document: Document) -> int:
@@ -116,16 +116,20 @@ def runnable_since(document: Document) -> int:
 
 
 def unclaim_step(document: Document, condition: Document, now_ms: int) -> Step:
-    """A delivery is given back, and was no attempt. A job that was started before the store had it may be due later."""
-    deferred = document["due"] > now_ms
+    """A delivery is given back, and was no attempt. A schedule that was paused meanwhile does not begin the
+    round that this would have been. A job that was started before the store had it may be due later."""
+    has_begun = document["attempts"] > 1 or "planned" in document
+    on_hold = is_on_hold(schedule_from(document.get("sched")), has_begun=has_begun)
+    deferred = document["due"] > now_ms and not on_hold
+    state = schema.HELD if on_hold else schema.QUEUED
     update: dict[str, dict[str, Any]] = {
-        "$set": {"s": schema.QUEUED, "at": document["due"]} | ({"d": True} if deferred else {}),
+        "$set": {"s": state, "at": document["due"]} | ({"d": True} if deferred else {}),
         "$unset": {"lock": ""} | ({} if deferred else {"d": ""}),
         "$inc": {"attempts": -1},
     }
     change = int(deferred) - int(document.get("d", False))
-    effect = Effect(document["type"], document["_id"], deferred=change, key=key_of(document))
-    return Step(condition, update, entering(effect, document))
+    effect = Effect(document["type"], document["_id"], deferred=change, blocked=int(on_hold), key=key_of(document))
+    return Step(condition, update, effect if on_hold else entering(effect, document))
 
 
 def archive_step(document: Document, outcome: Outcome, result: Kept | None, *, now_ms: int, ran: bool) -> Step:

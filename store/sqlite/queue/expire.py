@@ -18,7 +18,7 @@ from store.sqlite.queue.families import end_jobs
 from store.sqlite.queue.listing_ranges import ENDED, archived_pairs
 from store.sqlite.queue.rates import collect_full
 from store.sqlite.queue.release import requeue
-from store.sqlite.queue.row_changes import delete_rows, leave, put_in_queue
+from store.sqlite.queue.row_changes import delete_rows, leave, put_in_queue, queued_state
 from store.sqlite.queue.rows import decode_history, encode_history
 from store.values.jobs import ExpireReport, lost, with_attempt
 from vocabulary.states import FAILED_CODES, FINAL_CODES
@@ -49,7 +49,7 @@ def expire_locks(tx: Tx, now_ms: int, limit: int, owner: str | None) -> int:
     sql = f"SELECT {columns} FROM jobs j WHERE j.state = {State.RUNNING} AND {which} ORDER BY j.lease LIMIT ?"
     found = fetch(tx.conn, sql, (value, limit))
     lapsed = [Row(*row) for _, _, *row in found]
-    requeue(tx, lapsed, now_ms)
+    requeue(tx, lapsed, [queued_state(row.due, now_ms) for row in lapsed])  # each has begun, and goes on
     noted: list[tuple[str | None, int]] = []
     for row, (claimed_ms, lock, *_) in zip(lapsed, found, strict=True):
         run = lost(claimed_ms, now_ms, is_fixed=row.retry_after_ms is not None)

@@ -30,8 +30,8 @@ from store.sqlite.queue.endings import (
     queue_again,
 )
 from store.sqlite.queue.families import follow
-from store.sqlite.queue.row_changes import change_payload, leave, put_in_queue, queued_state
-from store.sqlite.queue.rows import decode_history, encode_history
+from store.sqlite.queue.row_changes import change_payload, leave, queued_state
+from store.sqlite.queue.rows import decode_history, decode_schedule, encode_history
 from store.values.jobs import (
     Archive,
     Finish,
@@ -44,6 +44,7 @@ from store.values.jobs import (
     Retry,
     with_attempt,
 )
+from store.values.schedules import is_on_hold
 from vocabulary.columns import fields
 from vocabulary.states import FINAL_CODES, Code
 
@@ -197,19 +198,25 @@ def _run_again(tx: Tx, endings: list[Ending], places: list[Place], now_ms: int) 
 
 
 def _give_back(tx: Tx, rows: list[Row], now_ms: int) -> None:
-    requeue(tx, rows, now_ms)
+    requeue(tx, rows, [_state_given_back(row, now_ms) for row in rows])
     undo = "UPDATE jobs SET attempts = attempts - 1 WHERE n = ?"
     tx.conn.executemany(undo, [(row.n,) for row in rows])
 
 
-def requeue(tx: Tx, rows: list[Row], now_ms: int) -> None:
-    """Put running jobs back at their old place in the queue."""
+def _state_given_back(row: Row, now_ms: int) -> int:
+    """A schedule that was paused meanwhile does not begin the round that this would have been."""
+    has_begun = row.attempts > 1 or row.planned is not None
+    on_hold = is_on_hold(decode_schedule(row.schedule), has_begun=has_begun)
+    return State.HELD if on_hold else queued_state(row.due, now_ms)
+
+
+def requeue(tx: Tx, rows: list[Row], states: list[int]) -> None:
+    """Put running jobs back at their old place, each in its state."""
     sql = "UPDATE jobs SET state = ?, lock = NULL, lease = NULL WHERE n = ?"
-    states = [queued_state(row.due, now_ms) for row in rows]
     tx.conn.executemany(sql, [(state, row.n) for state, row in zip(states, rows, strict=True)])
     for row, state in zip(rows, states, strict=True):
         leave(tx, State.RUNNING, row.type, row.lane)
-        put_in_queue(tx, row.lane, state, due_ms=row.due)
+        enter_place(tx, state, row.type, row.lane, row.due)
 
 
 def _block_parent(tx: Tx, ending: Ending, now_ms: int) -> None:

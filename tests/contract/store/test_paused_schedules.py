@@ -12,9 +12,10 @@ from store.base import (
     Schedule,
     Store,
     Timing,
+    Unclaim,
 )
 from store.errors import Conflict
-from tests.support.jobs import OWNER, T0, TENANT, claim_one, job_id, new_job, retry
+from tests.support.jobs import LEASE_MS, OWNER, T0, TENANT, claim_one, job_id, new_job, retry
 from tests.support.schedules import (
     HOUR_MS,
     HOURLY,
@@ -75,6 +76,61 @@ async def test_a_round_that_is_tried_again_goes_on(store: Store) -> None:
     await store.release_jobs(OWNER, [retry(job, T0 + 100)], now_ms=T0 + 1)
     assert await change(store, pause=PAUSE) == JobState.DEFERRED
     assert await waiting(store, T0 + 100) == [job_id(1)]
+
+
+async def test_a_round_that_is_given_back_does_not_begin(store: Store) -> None:
+    await add(store)
+    job = await claim_one(store)
+    await change(store, pause=PAUSE)
+    report = await store.release_jobs(OWNER, [Unclaim(job.id, job.token)], now_ms=T0 + 10)
+    assert report.applied == 1
+    found = await read(store)
+    assert (found.state, found.job.attempts, found.job.due_ms) == (JobState.PAUSED, 0, T0)
+    assert await counts(store, T0 + 20) == (0, 0, 0, 1)
+    assert await waiting(store, T0 + HOUR_MS) == []
+    assert await change(store, now_ms=T0 + 30, resume_ms=T0 + 30) == JobState.WAITING
+    assert await counts(store, T0 + 30) == (1, 0, 0, 0)
+    assert await waiting(store, T0 + 30) == [job_id(1)]
+
+
+async def test_a_round_that_has_begun_or_is_an_extra_one_is_given_back_to_go_on(store: Store) -> None:
+    await add(store, 1)
+    first = await claim_one(store)
+    await store.release_jobs(OWNER, [retry(first, T0 + 2)], now_ms=T0 + 1)
+    again = await claim_one(store, now_ms=T0 + 2)
+    await change(store, pause=PAUSE)
+    await store.release_jobs(OWNER, [Unclaim(again.id, again.token)], now_ms=T0 + 10)
+    await run_round(store, T0 + 11, T0 + HOUR_MS)
+    await change(store, now_ms=T0 + 20, dt_ms=T0 + 20, timing=Timing.EXTRA)
+    early = await claim_one(store, now_ms=T0 + 20)
+    await store.release_jobs(OWNER, [Unclaim(early.id, early.token)], now_ms=T0 + 21)
+    await run_round(store, T0 + 22, T0 + 2 * HOUR_MS)
+    assert await rounds(store) == [(T0, Code.OK), (T0 + 20, Code.OK)]
+    assert await counts(store, T0 + 2 * HOUR_MS) == (0, 0, 0, 1)
+
+
+async def test_a_round_whose_parent_has_waited_for_its_children_is_given_back_to_go_on(store: Store) -> None:
+    await add(store)
+    parent = await claim_one(store)
+    await store.create_job(new_job(2, jobtype="acme-child", parent=parent.id), now_ms=T0)
+    await store.release_jobs(OWNER, [rearm(parent, T0 + HOUR_MS)], now_ms=T0 + 1)
+    await store.cancel_job(TENANT, job_id(2), now_ms=T0 + 2)
+    again = await claim_one(store, now_ms=T0 + 3)
+    await change(store, pause=PAUSE)
+    await store.release_jobs(OWNER, [Unclaim(again.id, again.token)], now_ms=T0 + 10)
+    await run_round(store, T0 + 11, T0 + HOUR_MS)
+    assert await rounds(store) == [(T0, Code.OK)]
+
+
+async def test_a_round_whose_lease_lapses_has_begun_and_goes_on(store: Store) -> None:
+    await add(store)
+    await claim_one(store)
+    await change(store, pause=PAUSE)
+    await store.expire_locks(now_ms=T0 + LEASE_MS)
+    found = await read(store)
+    assert (found.state, found.job.attempts) == (JobState.WAITING, 1)
+    await run_round(store, T0 + LEASE_MS, T0 + HOUR_MS)
+    assert (await read(store)).state == JobState.PAUSED
 
 
 async def test_a_resume_while_the_round_runs_takes_the_pause_back(store: Store) -> None:

@@ -32,6 +32,17 @@ MUTANTS: list[Mutant] = [
     ),
     mongo("a paused schedule goes on after its round (MongoDB)", 'return "pause" in', 'return "never" in'),
     mongo("an extra round moves the next (MongoDB)", '.get("regular", due_ms)', '.get("never", due_ms)'),
+    mongo(
+        "a round that is given back begins (MongoDB)",
+        'document["attempts"] > 1 or "planned" in document',
+        "True",
+    ),
+    in_file("store/sqlite/queue/release.py", f"{STORE} -k sqlite")(
+        "a round that is given back begins", "State.HELD if on_hold else", ""
+    ),
+    in_file("store/sqlite/queue/release.py", f"{STORE} -k sqlite")(
+        "a round that is given back breaks off", "row.attempts > 1 or row.planned is not None", "False"
+    ),
     asked(
         "a missed round of the calendar is made up for",
         "    if due_ms > now_ms or not found.job.repeat:",
