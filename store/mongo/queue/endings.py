@@ -7,7 +7,7 @@ from store.mongo.server import schema
 from store.mongo.server.blobs import Kept
 from store.mongo.server.driver import Document
 from store.mongo.server.tally import Effect, entering, of_run
-from store.values.jobs import Archive, Finish, Outcome, Rearm, Release, Retry, with_attempt
+from store.values.jobs import ABANDONED, Archive, Finish, Outcome, Rearm, Release, Retry, with_attempt
 from store.values.schedules import Round, after_round, is_on_hold, schedule_fields, schedule_from
 
 NEEDED: Final = {
@@ -134,16 +134,14 @@ def unclaim_step(document: Document, condition: Document, now_ms: int) -> Step:
 
 def archive_step(document: Document, outcome: Outcome, result: Kept | None, *, now_ms: int, ran: bool) -> Step:
     """The end of a job, from any state that it was in. One that ends without a run keeps the rest of its last run."""
-    kept = outcome_document(outcome, result)
-    keeps_last = not ran and "out" in document
-    ending = {"out.code": kept["code"], "out.exit": kept["exit"]} if keeps_last else {"out": kept}
+    ending, grown_bytes = _ending(document, outcome_document(outcome, result), ran=ran)
     effect = Effect(
         document["type"],
         document["_id"],
         live=-1,
         deferred=-int(document.get("d", False)),
         blocked=-int(document["s"] in {schema.PAUSED, schema.HELD}),
-        size_bytes=0 if keeps_last else _grown(document, kept),
+        size_bytes=grown_bytes,
         code=outcome.code.value,
         key=key_of(document),
     )
@@ -158,6 +156,39 @@ def archive_step(document: Document, outcome: Outcome, result: Kept | None, *, n
     if "repeat" in document:
         update["$set"] |= round_fields(document, outcome, document["lock"] if ran else "")
     return Step(as_read(document), update, effect)
+
+
+def _ending(document: Document, kept: Document, *, ran: bool) -> tuple[Document, int]:
+    """What is written of an outcome, and by how much it grows. One without a run keeps the rest of the last run."""
+    if not ran and "out" in document:
+        return {"out.code": kept["code"], "out.exit": kept["exit"]}, 0
+    return {"out": kept}, _grown(document, kept)
+
+
+def drop_round_step(document: Document, now_ms: int, *, waits: bool = False) -> Step:
+    """An extra round is over without a run, and the schedule goes on with its regular one, which waits from now on if
+    it is due. waits: for children that are to be cancelled first."""
+    due_ms = regular_ms(document, document["due"])
+    if waits:
+        place = {"s": schema.PAUSED, "at": now_ms, "due": now_ms, "next": due_ms}
+    else:
+        place = {"s": schema.HELD if is_paused(document) else schema.QUEUED, "at": due_ms, "due": due_ms}
+    is_queued = place["s"] == schema.QUEUED
+    deferred = is_queued and due_ms > now_ms
+    ending, grown_bytes = _ending(document, outcome_document(ABANDONED, None), ran=False)
+    fields = {**place, **ending, **round_fields(document, ABANDONED, ""), "attempts": 0, "done": now_ms}
+    dropped = dict.fromkeys(("begun", "planned", "past"), "") | ({} if deferred else {"d": ""})
+    effect = Effect(
+        document["type"],
+        document["_id"],
+        deferred=int(deferred) - int(document.get("d", False)),
+        blocked=int(not is_queued),
+        size_bytes=grown_bytes,
+        code=ABANDONED.code.value,
+        key=key_of(document),
+    )
+    update: dict[str, dict[str, Any]] = {"$set": fields | ({"d": True} if deferred else {}), "$unset": dropped}
+    return Step(as_read(document), update, entering(effect, document) if is_queued else effect)
 
 
 def round_fields(document: Document, outcome: Outcome, owner: str) -> Document:

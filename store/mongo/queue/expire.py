@@ -11,7 +11,7 @@ from store.mongo.queue.create import drop_hidden
 from store.mongo.queue.documents import history_documents, history_from, outcome_bytes
 from store.mongo.queue.endings import NEEDED, Step, archive_step, key_of
 from store.mongo.queue.rates import collect_full
-from store.mongo.queue.relatives import Budget, end_with_relatives
+from store.mongo.queue.relatives import Budget, drop_extra_round, end_with_relatives
 from store.mongo.queue.seqs import close_stored
 from store.mongo.server import schema
 from store.mongo.server.blobs import kept_by
@@ -225,10 +225,15 @@ async def _remove(db: Core, rows: Sequence[Document]) -> None:
 
 
 async def _abandon(db: Core, documents: Sequence[Document], now_ms: int) -> int:
+    """An extra round alone: the schedule goes on."""
+    extra = [document for document in documents if "repeat" in document and "regular" in document.get("sched", {})]
+    documents = [document for document in documents if document not in extra]
     plain = [document for document in documents if not document["kin"]]
     steps = [archive_step(document, ABANDONED, None, now_ms=now_ms, ran=False) for document in plain]
     done = await apply(db, steps, now_ms)
     abandoned = len(done)
+    for document in extra:
+        abandoned += await drop_extra_round(db, document, now_ms)
     for document in documents:
         if document["kin"]:
             ended = await end_with_relatives(db, document, ABANDONED, None, owner=None, now_ms=now_ms)

@@ -27,6 +27,7 @@ from store.mongo.queue.endings import (
     NEEDED,
     Step,
     archive_step,
+    drop_round_step,
     ended_by,
     enter_step,
     is_paused,
@@ -128,6 +129,16 @@ async def rearm_with_children(
         same = {"_id": release.id, "token": release.token, "lock": owner}
         current = await db.collections.jobs.find_one(same, NEEDED)
     return None
+
+
+async def drop_extra_round(db: Core, document: Document, now_ms: int) -> bool:
+    """End an extra round that waited too long. Returns whether the job was as it was read."""
+    waits = _has_kids(document, None) and await _is_waited_for(db, document["_id"])
+    step = drop_round_step(document, now_ms, waits=waits)
+    done = await apply(db, [_with_todo(step, document, [CANCEL, WAKE] if waits else [])], now_ms)
+    if done and waits:
+        await follow(db, document["_id"], now_ms, Budget(MAX_CHILDREN))
+    return bool(done)
 
 
 async def _end_of_round(

@@ -13,14 +13,24 @@ from store.sqlite.file.buckets import CODE_NUMBER
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.schema import LIVE, QUEUED, State
 from store.sqlite.file.writer import Tx
-from store.sqlite.queue.endings import COLUMNS, Row, abandoned
-from store.sqlite.queue.families import end_jobs
+from store.sqlite.queue.endings import (
+    COLUMNS,
+    Duty,
+    Family,
+    Row,
+    abandoned,
+    between_rounds,
+    count_endings,
+    end_round,
+    enter_place,
+)
+from store.sqlite.queue.families import end_jobs, follow
 from store.sqlite.queue.listing_ranges import ENDED, archived_pairs
 from store.sqlite.queue.rates import collect_full
 from store.sqlite.queue.release import requeue
 from store.sqlite.queue.row_changes import delete_rows, leave, put_in_queue, queued_state
-from store.sqlite.queue.rows import decode_history, encode_history
-from store.values.jobs import ExpireReport, lost, with_attempt
+from store.sqlite.queue.rows import decode_history, decode_schedule, encode_history
+from store.values.jobs import ABANDONED, ExpireReport, lost, with_attempt
 from vocabulary.states import FAILED_CODES, FINAL_CODES
 
 _FAILED: Final = frozenset(CODE_NUMBER[code] for code in FAILED_CODES)
@@ -40,6 +50,11 @@ _CUT: Final = (
 )
 
 
+_DROP: Final = (
+    "UPDATE jobs SET state = ?2, due = ?3, done = ?4, code = ?5, exitcode = ?6, attempts = 0, begun = NULL,"
+    " planned = NULL, history = NULL, started = ifnull(started, 0), duration = ifnull(duration, 0),"
+    " version = ifnull(version, 0) WHERE n = ?1"
+)
 _NOTE: Final = "UPDATE jobs SET history = ? WHERE n = ?"
 
 
@@ -132,5 +147,19 @@ def expire_jobs(tx: Tx, old: Old, before: Before, now_ms: int) -> ExpireReport:
     sql = f"SELECT {COLUMNS} FROM jobs j WHERE n = ?1 AND {_WAITED}"
     due = [tx.conn.execute(sql, (n, before.waiting_ms)).get for n in old.waiting]
     rows = [Row(*row) for row in due if row is not None]
-    end_jobs(tx, [abandoned(row) for row in rows], now_ms)
+    extra = [row for row in rows if row.repeat and decode_schedule(row.schedule).regular_ms is not None]
+    end_jobs(tx, [abandoned(row) for row in rows if row not in extra], now_ms)
+    follow(tx, [family for row in extra for family in _drop_round(tx, row, now_ms)], now_ms)
     return ExpireReport(len(purged), len(rows), old.more)
+
+
+def _drop_round(tx: Tx, row: Row, now_ms: int) -> list[Family]:
+    """An extra round is over without a run, and the schedule goes on with its regular one, which waits from now on if
+    it is due. Returns the children to be cancelled."""
+    ending = abandoned(row)
+    state, due_ms = between_rounds(end_round(tx, ending, ""), row.due, now_ms)
+    tx.conn.execute(_DROP, (row.n, state, due_ms, now_ms, CODE_NUMBER[ABANDONED.code], ABANDONED.exitcode))
+    leave(tx, row.state, row.type, row.lane)
+    enter_place(tx, state, row.type, row.lane, due_ms)
+    count_endings(tx, [ending], now_ms)
+    return [Family(row.id, Duty.CANCEL, due_ms=due_ms)] if row.pending else []

@@ -23,6 +23,7 @@ from tests.support.schedules import (
     PAUSE,
     add,
     change,
+    counts,
     extra,
     read,
     rearm,
@@ -245,6 +246,63 @@ async def test_one_that_is_given_back_stays_an_extra_round(store: Store) -> None
     await store.release_jobs(OWNER, [Unclaim(job.id, job.token)], now_ms=T0 + 11)
     await run_round(store, T0 + 12, T0 + HOUR_MS)
     assert (await read(store)).job.due_ms == T0 + 100
+
+
+async def test_one_that_waits_too_long_is_dropped_and_the_schedule_goes_on(store: Store) -> None:
+    await add(store, dt_ms=T0 + HOUR_MS)
+    await extra(store)
+    report = await store.expire_jobs(now_ms=T0 + 50, done_before_ms=0, waiting_before_ms=T0 + 40)
+    assert (report.purged, report.abandoned, report.more) == (0, 1, False)
+    found = await read(store, now_ms=T0 + 50)
+    assert (found.state, found.job.due_ms, found.schedule.regular_ms) == (JobState.DEFERRED, T0 + HOUR_MS, None)
+    assert await rounds(store) == [(T0 + 10, Code.ABANDONED)]
+    assert await counts(store, T0 + 50) == (0, 1, 0, 0)
+    (counters,) = await store.get_counters(TENANT, now_ms=T0 + 50)
+    assert counters.abandoned == 1
+    await run_round(store, T0 + HOUR_MS, T0 + 2 * HOUR_MS)
+    assert await rounds(store) == [(T0 + 10, Code.ABANDONED), (T0 + HOUR_MS, Code.OK)]
+
+
+async def test_the_regular_round_after_one_that_was_dropped_waits_from_then_on(store: Store) -> None:
+    await add(store, dt_ms=T0 + 20)
+    await extra(store)
+    for now_ms, abandoned in ((T0 + 50, 1), (T0 + 51, 0), (T0 + 60, 1)):
+        report = await store.expire_jobs(now_ms=now_ms, done_before_ms=0, waiting_before_ms=now_ms - 9)
+        assert report.abandoned == abandoned
+    assert await rounds(store) == [(T0 + 10, Code.ABANDONED), (T0 + 20, Code.ABANDONED)]
+    assert (await read(store)).state == JobState.ARCHIVED
+
+
+async def test_one_of_a_paused_schedule_that_waits_too_long_is_dropped_and_the_schedule_stays_paused(
+    store: Store,
+) -> None:
+    await add(store, dt_ms=T0 + 100)
+    await change(store, pause=PAUSE)
+    await extra(store)
+    for now_ms in (T0 + 50, T0 + HOUR_MS):
+        await store.expire_jobs(now_ms=now_ms, done_before_ms=0, waiting_before_ms=now_ms - 10)
+    found = await read(store)
+    assert (found.state, found.job.due_ms, found.schedule.pause) == (JobState.PAUSED, T0 + 100, PAUSE)
+    assert await rounds(store) == [(T0 + 10, Code.ABANDONED)]
+    assert await counts(store, T0 + HOUR_MS) == (0, 0, 0, 1)
+    assert await waiting(store, T0 + HOUR_MS) == []
+
+
+async def test_the_children_of_a_failed_attempt_are_cancelled_with_the_round_that_is_dropped(store: Store) -> None:
+    await add(store, dt_ms=T0 + HOUR_MS)
+    await extra(store)
+    parent = await claim_one(store, now_ms=T0 + 10)
+    await store.create_job(new_job(2, jobtype="acme-child", parent=parent.id), now_ms=T0 + 10)
+    await store.release_jobs(OWNER, [retry(parent, T0 + 20)], now_ms=T0 + 11)
+    await store.expire_jobs(now_ms=T0 + 50, done_before_ms=0, waiting_before_ms=T0 + 40)
+    assert (await read(store, 2)).state == JobState.ARCHIVED
+    found = await read(store, now_ms=T0 + 50)
+    assert (found.state, found.job.due_ms, found.pending_children) == (JobState.DEFERRED, T0 + HOUR_MS, 0)
+    assert found.history == ()
+    (kept,) = found.schedule.rounds
+    assert (kept.planned_ms, kept.code, kept.attempts) == (T0 + 10, Code.ABANDONED, 1)
+    again = await claim_one(store, now_ms=T0 + HOUR_MS)
+    assert (again.attempts, again.scheduled_ms, again.window_ms) == (1, T0 + HOUR_MS, T0 + HOUR_MS)
 
 
 # A new time while it waits for its children

@@ -43,6 +43,17 @@ MUTANTS: list[Mutant] = [
     in_file("store/sqlite/queue/release.py", f"{STORE} -k sqlite")(
         "a round that is given back breaks off", "row.attempts > 1 or row.planned is not None", "False"
     ),
+    in_file("store/sqlite/queue/expire.py", f"{STORE} -k sqlite")(
+        "an extra round that waits too long ends its schedule",
+        "decode_schedule(row.schedule).regular_ms is not None",
+        "False",
+    ),
+    in_file("store/sqlite/queue/expire.py", f"{STORE} -k sqlite")(
+        "children of an extra round that is dropped stay", " if row.pending else []", " if False else []"
+    ),
+    in_file("store/mongo/queue/expire.py", f"{STORE} -k mongodb")(
+        "an extra round that waits too long ends its schedule (MongoDB)", '"regular" in document', '"never" in document'
+    ),
     asked(
         "a missed round of the calendar is made up for",
         "    if due_ms > now_ms or not found.job.repeat:",
