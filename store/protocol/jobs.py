@@ -124,8 +124,9 @@ class JobVerbs(abc.ABC):
         pause: a job that repeats is in the state paused between two rounds, at once or after the one that has begun,
         until resume_ms: then it is queued for its planned time, and not before resume_ms. A second pause changes
         nothing. It is not abandoned meanwhile, and keeps its pause when its name is used again (`create_jobs`).
-        timing: with ANEW dt_ms is that of a round that begins anew, as by another repeat in `create_jobs`. With EXTRA
-        it is that of a round beside the regular one, which keeps its time; one that is paused is paused again after it.
+        timing: with ANEW dt_ms is that of a round that begins anew, as by another repeat in `create_jobs`; of the
+        regular one while an extra one comes first. With EXTRA it is that of a round beside the regular one, which
+        keeps its time; one that is paused is paused again after it.
         ending_ms: until then its unique name is refused by `create_jobs`.
         Raises NotFound, Conflict (archived; running and one of dt_ms, repeat, priority and at_rest; token is not the
         current one; pause, repeat or EXTRA of a job that does not repeat; EXTRA of one whose round is due or has

@@ -65,7 +65,7 @@ class Plan(NamedTuple):
 
 def planned(schedule: Schedule, change: JobChange, at: Standing) -> Plan:
     """A pause takes effect between two rounds: one that has begun goes on, and so does an extra one. A new time of one
-    that waits for its children is that of the round after this one."""
+    that waits for its children, or for an extra round, is that of the round after this one."""
     due_ms, has_begun, regular_ms = at.due_ms, at.has_begun, schedule.regular_ms
     pause = schedule.pause or change.pause
     if change.resume_ms is not None and pause is not None:
@@ -74,9 +74,13 @@ def planned(schedule: Schedule, change: JobChange, at: Standing) -> Plan:
             regular_ms = max(regular_ms, change.resume_ms)
         elif not has_begun:
             due_ms = max(due_ms, change.resume_ms)
+    is_anew = change.dt_ms is not None and change.timing is not Timing.MOVED
     if change.dt_ms is not None:
-        if change.timing is Timing.ANEW and has_begun and not (at.in_queue or at.on_hold):
-            regular_ms = change.dt_ms
+        comes_first = (regular_ms is not None and change.repeat != "") or (
+            has_begun and not (at.in_queue or at.on_hold)
+        )
+        if change.timing is Timing.ANEW and comes_first:
+            regular_ms, is_anew = change.dt_ms, False
         else:
             due_ms = change.dt_ms
             if change.timing is Timing.EXTRA:
@@ -88,7 +92,7 @@ def planned(schedule: Schedule, change: JobChange, at: Standing) -> Plan:
     ending_ms = schedule.ending_ms if change.ending_ms is None else change.ending_ms
     after = Schedule(schedule.rounds, pause, regular_ms, ending_ms)
     on_hold = is_on_hold(after, has_begun=has_begun)
-    return Plan(after, due_ms, on_hold, is_anew=change.dt_ms is not None and change.timing is not Timing.MOVED)
+    return Plan(after, due_ms, on_hold, is_anew)
 
 
 def is_on_hold(schedule: Schedule, *, has_begun: bool) -> bool:

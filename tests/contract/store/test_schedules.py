@@ -248,6 +248,32 @@ async def test_one_that_is_given_back_stays_an_extra_round(store: Store) -> None
     assert (await read(store)).job.due_ms == T0 + 100
 
 
+@pytest.mark.parametrize("has_failed", [False, True])
+async def test_a_new_time_or_calendar_is_that_of_the_regular_round_after_it(store: Store, has_failed: bool) -> None:
+    await add(store, unique="nightly", dt_ms=T0 + 100)
+    await extra(store)
+    if has_failed:
+        job = await claim_one(store, now_ms=T0 + 10)
+        await store.release_jobs(OWNER, [retry(job, T0 + 30)], now_ms=T0 + 11)
+    await change(store, now_ms=T0 + 20, dt_ms=T0 + 900, timing=Timing.ANEW, at_rest=True)
+    found = await read(store)
+    assert (found.schedule.regular_ms, found.job.attempts) == (T0 + 900, int(has_failed))
+    again = new_job(2, repeat="0 9 * * *", unique="nightly", data=b"new", dt_ms=T0 + 700)
+    await store.create_jobs([Creation(again)], now_ms=T0 + 21)
+    await run_round(store, T0 + 30, T0 + HOUR_MS)
+    assert await rounds(store) == [(T0 + 10, Code.OK)]
+    found = await read(store)
+    assert (found.job.due_ms, found.job.repeat, found.schedule.regular_ms) == (T0 + 700, "0 9 * * *", None)
+
+
+async def test_a_new_time_of_one_that_stops_to_repeat_is_that_of_its_last_round(store: Store) -> None:
+    await add(store, dt_ms=T0 + 100)
+    await extra(store)
+    assert await change(store, dt_ms=T0 + 900, timing=Timing.ANEW, repeat="") == JobState.DEFERRED
+    found = await read(store)
+    assert (found.job.due_ms, found.schedule.regular_ms) == (T0 + 900, None)
+
+
 async def test_one_that_waits_too_long_is_dropped_and_the_schedule_goes_on(store: Store) -> None:
     await add(store, dt_ms=T0 + HOUR_MS)
     await extra(store)

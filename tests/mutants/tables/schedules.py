@@ -59,7 +59,8 @@ MUTANTS: list[Mutant] = [
         "    if due_ms > now_ms or not found.job.repeat:",
         "    if True:",
     ),
-    values("a new time is lost while children run", "            regular_ms = change.dt_ms\n", "            pass\n"),
+    values("a new time is lost while children run", "regular_ms, is_anew = change.dt_ms, False", "is_anew = False"),
+    values("a new time takes an extra round back", 'regular_ms is not None and change.repeat != ""', "False"),
     in_file("functory/web/pages/schedule_form.py", "tests/web/test_schedule_form.py")(
         "a form puts back what a round carried on", "== shown.payload else", "== _as_shown(now).payload else"
     ),
