@@ -20,11 +20,12 @@ def inert(data: bytes) -> str:
 
 
 def moment(time_ms: int | None) -> str:
-    """A time for people, in their zone, to the second; a dash for none."""
+    """A time for people, in their zone, to the second, as the options that take a time read it; a dash for none."""
     if not time_ms:
         return "-"
     try:
-        return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+        local = datetime.fromtimestamp(time_ms // 1000).astimezone()
+        return local.strftime("%Y-%m-%d %H:%M:%S UTC") if local.tzname() == "UTC" else local.isoformat(" ")
     except (ValueError, OverflowError, OSError):  # as the zone has it, the year 10,000 may come before MAX_TIME_MS
         return "after the year 9999"
 
