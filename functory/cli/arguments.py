@@ -92,7 +92,7 @@ def some_of(names: Sequence[str], also: Mapping[str, str] | None = None) -> Call
         found = [(also or {}).get(part.strip(), part.strip()) for part in text.split(",")]
         for name in found:
             if name not in names:
-                raise argparse.ArgumentTypeError(f"{name!r:.80} is none of {', '.join(names)}")
+                raise argparse.ArgumentTypeError(f"{name!r:.80} is none of {', '.join([*names, *(also or ())])}")
         return found
 
     return parse

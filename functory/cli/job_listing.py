@@ -5,7 +5,7 @@ import sys
 
 from functory.cli.arguments import given
 from functory.cli.job_views import MOST_CHARS, show_page
-from functory.cli.jobs import STATES
+from functory.cli.jobs import HELD, STATES
 from functory.client import Client
 from functory.errors import InvalidInput
 
@@ -33,7 +33,8 @@ async def list_jobs(client: Client, arguments: argparse.Namespace) -> int:
 
 def _nothing(states: list[str]) -> str:
     """What to say of no jobs; without states, of any."""
-    return f"No {' or '.join(states)} jobs." if 0 < len(states) < len(STATES) else "No jobs."
+    words = ["paused or held" if state in HELD.values() else state for state in states]
+    return f"No {' or '.join(words)} jobs." if 0 < len(states) < len(STATES) else "No jobs."
 
 
 def _states(said: list[str] | None, codes: list[str] | None) -> list[str]:

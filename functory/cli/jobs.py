@@ -86,7 +86,11 @@ def _add_add(actions: Commands) -> None:
     add.add_argument("payload", nargs="*", help="none: the lines of standard input")
     add.add_argument("--file", action="append", metavar="FILE", help="one job with all of this file as its payload")
     add.add_argument("--delay-s", type=float, metavar="SECONDS", help="start after this many seconds")
-    add.add_argument("--dt", metavar="TIME", help="start no sooner than this: RFC 3339 with offset, or milliseconds")
+    add.add_argument(
+        "--dt",
+        metavar="TIME",
+        help="start no sooner than this, such as '2026-11-14 23:59:59' (UTC), RFC 3339 with offset, or milliseconds",
+    )
     add.add_argument("--priority", choices=["0", "500", "1000"], help="default: 500")
     add.add_argument("--domain", help="the rate domain that limits it")
     add.add_argument(

@@ -40,7 +40,7 @@ async def run_scoreboard(client: "Client", arguments: argparse.Namespace) -> int
 
 
 def render_scoreboard(board: "Scoreboard") -> str:
-    headers = ["type", "waiting", "deferred", "running", "ok", "retry", "failed", "error", "abandoned"]
+    headers = ["type", "waiting", "deferred", "running", "held", "ok", "retry", "failed", "error", "abandoned"]
     headers += ["ended/s", "p50 ms", "p95 ms", "wait p95 ms"]
     rows = [
         (
@@ -48,6 +48,7 @@ def render_scoreboard(board: "Scoreboard") -> str:
             row.waiting,
             row.deferred,
             row.running,
+            row.blocked,
             row.ok,
             row.retry,
             row.failed,

@@ -354,7 +354,7 @@ async def test_a_dry_run_counts_all_if_it_is_asked_to_and_otherwise_says_at_leas
 async def test_a_number_that_is_refused_is_told_why(site: Site, terminal: Terminal) -> None:
     for words, says in (
         (("rate", "set", "a", "nan"), "rate_per_s must be a finite number, not nan"),
-        (("rate", "set", "a", "1e-306"), "rate_per_s must be at least 1e-06"),
+        (("rate", "set", "a", "0"), "rate_per_s must be at least 0.000001"),
         (("job", "add", "thumb", "x", "--delay-s", "inf"), "delay_s must be a finite number, not inf"),
         (("job", "add", "thumb", "", "--delay-s", "nan"), "delay_s must be a finite number, not nan"),
         (("job", "add", "thumb", "x", "--unique", "\udcff"), "unique holds a lone surrogate"),
@@ -376,6 +376,18 @@ def test_a_time_that_is_none_is_told_so(since: str, capsys: pytest.CaptureFixtur
         main(["failures", "--since", since])
     assert ended.value.code == 2
     assert "is not a time such as 2h" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["job", "list"], ["cancel", "thumb"]])
+def test_a_state_that_there_is_not_is_told_those_that_there_are(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([*words, "--state", "asleep"])
+    told = capsys.readouterr().err
+    assert "'asleep' is none of " in told
+    assert ", held" in told
+    assert "paused" in told
 
 
 def test_times_ago_are_written_as_durations_of_settings_are(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,7 +149,10 @@ async def test_a_job_is_held_and_a_type_is_paused(site: Site, terminal: Terminal
     await site.call("PUT", "/acme/consumer/verify", json={"source": "block"})
     (job_id,) = await site.add("a", path="/acme/job/block/add")
     await site.intake.flush()
+    _, head, _, row = (await terminal.run("scoreboard")).splitlines()
+    assert dict(zip(head.split()[:5], row.replace(" (no handler)", "").split()[:5], strict=True))["held"] == "1"
     for word in ("held", "paused"):
+        assert await terminal.run("job", "list", "--type", "other", "--state", word) == "No paused or held jobs.\n"
         (row,) = [line for line in (await terminal.run("job", "list", "--state", word)).splitlines() if job_id in line]
         assert " held " in row
         assert await terminal.run("cancel", "block", "--state", word, "--dry-run") == "1 job matches.\n"

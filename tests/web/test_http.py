@@ -330,7 +330,7 @@ async def test_requests_under_way_are_finished_when_the_service_stops(site: Site
         ("POST", "/acme/job/thumb/add", 5, None, "the body must be an object or a list, not a whole number"),
         ("POST", "/acme/replay", {"dry_run": "yes"}, "dry_run", "must be true or false, not text"),
         ("PUT", "/acme/rate/api", {}, "rate_per_s", "rate_per_s is required"),
-        ("PUT", "/acme/rate/api", {"rate_per_s": 0}, "rate_per_s", "must be at least 1e-06"),
+        ("PUT", "/acme/rate/api", {"rate_per_s": 0}, "rate_per_s", "must be at least 0.000001"),
         ("POST", "/admin/tenants", {"name": "UP"}, "name", "lower-case"),
         ("POST", "/admin/tenants", {"name": "a", "limits": {"max_job": 1}}, "limits.max_job", "did you mean max_jobs?"),
         (

@@ -7,6 +7,7 @@ field that they sent, and `detail.field` has its name. A message that is not kno
 import difflib
 import re
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
@@ -140,7 +141,7 @@ def _length(found: "re.Match[str]", _: _Place) -> tuple[str, str]:
 
 def _number(text: str) -> str:
     value = float(text)
-    return f"{int(value):,}" if value.is_integer() else f"{value:,g}"
+    return f"{int(value):,}" if value.is_integer() else f"{Decimal(text):,f}"
 
 
 _BOUNDS: Final = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
