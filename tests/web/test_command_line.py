@@ -378,18 +378,6 @@ def test_a_time_that_is_none_is_told_so(since: str, capsys: pytest.CaptureFixtur
     assert "is not a time such as 2h" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["job", "list"], ["cancel", "thumb"]])
-def test_a_state_that_there_is_not_is_told_those_that_there_are(
-    capsys: pytest.CaptureFixture[str], words: list[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        main([*words, "--state", "asleep"])
-    told = capsys.readouterr().err
-    assert "'asleep' is none of " in told
-    assert ", held" in told
-    assert "paused" in told
-
-
 def test_times_ago_are_written_as_durations_of_settings_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: 1_000_000.5)
     assert list(map(moment_ms, ("1.5h", "2 s", "36500d"))) == [994_600_500, 999_998_500, 0]

@@ -1,4 +1,4 @@
-"""Options stand anywhere among the words of a command; unknown ones are refused; `--` ends them."""
+"""Options stand anywhere among the words of a command; unknown ones and unknown values are refused; `--` ends them."""
 
 import argparse
 import shlex
@@ -122,3 +122,15 @@ def test_one_of_a_group_of_options_may_stand_anywhere_and_must_be_there(capsys: 
         with pytest.raises(SystemExit):
             parser.parse_args(words)
     assert "one of the arguments --one --two is required" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["job", "list"], ["cancel", "thumb"]])
+def test_a_state_that_there_is_not_is_told_those_that_there_are(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        PARSER.parse_args([*words, "--state", "asleep"])
+    told = capsys.readouterr().err
+    assert "'asleep' is none of " in told
+    assert ", held" in told
+    assert "paused" in told
