@@ -14,6 +14,7 @@ from functory.execution.straight import reader_pause, waiting_jobs
 from functory.intake.job_options import JobOptions
 from functory.operations.figures import counters_of, read_metrics
 from store.base import JobRecord, NewJob
+from tests.support.intake import FLOOD, Straight, an_intake, stop
 from tests.support.service import ended, register, running_daemon, until
 from tests.support.store_audit import check_states, read_all
 from tests.support.straight import ready
@@ -172,11 +173,49 @@ async def test_jobs_that_others_run_reach_the_store_at_once(tmp_path: Path, monk
         monkeypatch.setattr(daemon.store, "add_jobs", add)
 
         async def all_are_added() -> bool:
-            return len(added) == 100
+            return len(added) == 150
 
-        for _ in range(100):
+        for _ in range(50):
             await daemon.intake.write("acme-x", [b"x"])
+        await daemon.intake.write("acme-x", [b"x"] * 100)
         await until(all_are_added)
+
+
+async def test_single_jobs_reach_the_store_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where their type has no slot: whoever looks for one finds it there."""
+    set_straight_times(monkeypatch, return_after_s=0.001)
+    monkeypatch.setattr(reader_pause, "_CLEAR_WITHIN_S", LONG_S)
+    gate = tmp_path / "gate"
+    async with running_daemon(tmp_path, poll="10 s", slots="1") as daemon:
+        await ready(daemon, until_there_is(gate))
+        ids: list[str] = []
+
+        async def all_are_stored() -> bool:
+            return len(await stored(daemon)) >= len(ids) - 1
+
+        for _ in range(10):
+            ids += await daemon.intake.write("acme-x", [b"x"])
+            await until(all_are_stored)
+        gate.touch()
+        await ended(daemon, ids[-1])
+
+
+async def test_lines_before_an_urgent_one_go_to_the_store(tmp_path: Path) -> None:
+    async with an_intake(tmp_path) as intake, asyncio.timeout(30):
+        straight = Straight(follows=True)
+        intake.backlog.use(straight)
+        ids: list[str] = []
+        for _ in range(5):  # more than the reader takes in one step
+            ids += await intake.backlog.write("busy-mail", FLOOD)
+        ids += await intake.backlog.write("busy-mail", [b"urgent"], URGENT)
+        reader = asyncio.create_task(intake.reader.run())
+        await until(partial(counts, straight, intake.added, len(ids)))
+        assert straight.jobs == []
+        await stop(reader)
+
+
+async def counts(straight: Straight, added: list[str], count: int) -> bool:
+    return len(straight.jobs) + len(added) == count
 
 
 async def test_metrics_count_what_the_scoreboard_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
