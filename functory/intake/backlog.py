@@ -109,7 +109,7 @@ class Backlog:
         self._on_their_way[tenant] += len(ids)
         self._add_bytes(tenant, sum(map(len, lines)))
         if is_straight:  # before the reader can see them
-            self._held.hold(tenant, ids, lines)
+            self._held.hold(jobtype, ids, lines)
             self._ahead.update(dict.fromkeys(ids, False))
         told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         settled = partial(self._settled, ids, jobtype, lines, options, notes, told, is_straight=is_straight)
@@ -293,7 +293,7 @@ class Backlog:
             return {}
         self._on_their_way[tenant] += len(records)
         self._line.leave(tenant, len(records))
-        return self._held.hold(tenant, list(map(_ID_READ, records)), payloads)
+        return self._held.hold(jobtype, list(map(_ID_READ, records)), payloads)
 
     def follow(self, records: Sequence[Record], now_ms: int) -> None:
         if self._straight is not None:
@@ -301,14 +301,14 @@ class Backlog:
 
     def unread(self, done: Sequence[str], missing: Mapping[str, HeldLine]) -> None:
         """Lines come back to be read again. Those that are done with are left out then: the job of one may have run and
-        be gone. The others, with tenant and bytes, are still on the straight way, or wait in line from now on."""
+        be gone. The others, with type and bytes, are still on the straight way, or wait in line from now on."""
         self._ahead.update(dict.fromkeys(done, True))
-        for job_id, (tenant, size_bytes) in missing.items():
+        for job_id, (jobtype, size_bytes) in missing.items():
             if job_id in self._held:
                 self._ahead[job_id] = False
             else:
-                self._add_bytes(tenant, size_bytes)
-                self._line.enter(tenant, 1)
+                self._add_bytes(tenant_of(jobtype), size_bytes)
+                self._line.enter(tenant_of(jobtype), 1, jobtype)
 
     def still_to_add(self, records: Sequence[Record]) -> Sequence[Record]:
         """The records of a batch that the store does not have yet, and that are not on the straight way."""

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 from functory.intake.weights import Weight
 from vocabulary.columns import make_all, take_out
+from vocabulary.names import tenant_of
 
 
 class HeldLine(NamedTuple):
-    tenant: str
+    jobtype: str
     size_bytes: int
 
 
@@ -23,8 +24,8 @@ class HeldLines:
     def __bool__(self) -> bool:
         return bool(self._held)
 
-    def hold(self, tenant: str, ids: Sequence[str], lines: Iterable[bytes]) -> dict[str, HeldLine]:
-        held = dict(zip(ids, make_all(HeldLine, repeat(tenant), map(len, lines)), strict=True))
+    def hold(self, jobtype: str, ids: Sequence[str], lines: Iterable[bytes]) -> dict[str, HeldLine]:
+        held = dict(zip(ids, make_all(HeldLine, repeat(jobtype), map(len, lines)), strict=True))
         self._held.update(held)
         return held
 
@@ -34,8 +35,9 @@ class HeldLines:
     def let_go(self, ids: Sequence[str]) -> dict[str, Weight]:
         """Those of these that were held are not any more. Returns how much that was, by tenant."""
         found = take_out(self._held, ids)
-        tenants = {tenant for tenant, _ in found}
-        if len(tenants) == 1:  # as nearly always
-            return {tenants.pop(): Weight(len(found), sum([size_bytes for _, size_bytes in found]))}
-        sizes = {tenant: [size_bytes for name, size_bytes in found if name == tenant] for tenant in tenants}
-        return {tenant: Weight(len(its_sizes), sum(its_sizes)) for tenant, its_sizes in sizes.items()}
+        weights: dict[str, Weight] = {}
+        for jobtype in {jobtype for jobtype, _ in found}:  # nearly always one
+            sizes = [size_bytes for name, size_bytes in found if name == jobtype]
+            lines, size_bytes = weights.get(tenant := tenant_of(jobtype), Weight(0, 0))
+            weights[tenant] = Weight(lines + len(sizes), size_bytes + sum(sizes))
+        return weights

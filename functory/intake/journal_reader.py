@@ -328,7 +328,10 @@ class JournalReader:
     async def _until_room(self) -> None:
         """Wait while there is enough to start, unless somebody waits for what is read, or it would grow too old: then
         it goes to the store as fast as that takes it, for the room in the journal is everybody's."""
-        left_ms = _FOLLOW_MS - self.lag_ms(self._clock.now_ms())
+        now_ms = self._clock.now_ms()
+        if self._oldest_ms is None:  # the first that it finds after a pause
+            self._oldest_ms = now_ms
+        left_ms = _FOLLOW_MS - self.lag_ms(now_ms)
         if left_ms > 0 and not self._flushes:
             with suppress(TimeoutError):
                 async with asyncio.timeout(left_ms / 1000):

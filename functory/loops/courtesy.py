@@ -13,7 +13,7 @@ from vocabulary.clock import Clock
 
 FEW: Final = 20
 """Jobs of a tenant on their way to the store; with more, it has much to do itself."""
-SHORT_STEP: Final = 400
+SHORT_STEP: Final = 250
 """Shorter ones cost the others too much: what a step costs in itself is worth some 80 jobs."""
 LONG_STEP: Final = 2000
 """Longer ones gain nothing more."""

@@ -7,7 +7,6 @@ call has a limit, and says whether more jobs match: repeat it until none do. Rep
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Final, NamedTuple
 
 from functory.errors import Missing, NotReadyYet
@@ -16,6 +15,7 @@ from functory.operations.finding import check_chosen, filters_of, told
 from functory.operations.jobs import cancel_job
 from functory.operations.principal import Principal
 from functory.operations.service import Service
+from functory.operations.unseen import bring
 from store.base import JobFilter, JobPage, JobRecord, JobState
 from store.errors import Conflict
 
@@ -76,9 +76,7 @@ async def cancel_jobs(
     Without a pattern `where` names a key or a failure. What was posted before
     is among them, unless a long backlog of the tenant stands before it."""
     check_chosen(pattern, where)
-    with suppress(TimeoutError):
-        async with asyncio.timeout(service.settings.flush_timeout_s):
-            await service.intake.flush(who.tenant)
+    await bring(service, who.tenant)
     ordered = [state for state in UNFINISHED if state in states]
     of_types = await filters_of(service, who.tenant, pattern, where)
     filters = [of_type._replace(state=state) for state in ordered for of_type in of_types]

@@ -12,6 +12,7 @@ from functory.errors import InvalidInput, Missing, NotReadyYet
 from functory.operations.finding import check_findable
 from functory.operations.service import Service
 from functory.operations.type_patterns import jobtypes_named
+from functory.operations.unseen import bring_some
 from journal import parse_id
 from store.base import JobChange, JobFilter, JobPage, JobRecord, JobState
 from store.errors import Conflict, NotFound, StoreUnavailable
@@ -25,6 +26,7 @@ _STOPS_WITHIN_S: Final = 5.0
 """A run that was asked to stop is over by then, and recorded; otherwise it is cancelled in the store, as elsewhere."""
 
 
+_IN_A_FLOOD: Final = frozenset({JobState.WAITING, JobState.RUNNING})
 LINE_BYTES: Final = 120
 """Of each payload, where jobs are lines of a list."""
 
@@ -183,6 +185,8 @@ async def list_jobs(
     check_findable(where)
     if named is not None:
         where = where._replace(jobtypes=await jobtypes_named(service, tenant, named))
+    if where.state in _IN_A_FLOOD and cursor is None:
+        await bring_some(service, tenant)
     return await service.store.list_jobs(
         tenant, where, now_ms=service.now_ms(), cursor=cursor, limit=limit, max_bytes=max_bytes
     )

@@ -12,7 +12,12 @@ claims = in_file("functory/execution/executor.py", FOLLOWERS)
 outlook = in_file("functory/execution/outlook.py", FOLLOWERS)
 line = in_file("functory/intake/line.py", "tests/service/test_backlog.py")
 FLOODS = "tests/service/test_straight_floods.py"
-fed = in_file("functory/intake/backlog.py", FLOODS)
+READER = "tests/service/test_reader_of_floods.py"
+fed = in_file("functory/intake/backlog.py", READER)
+rooms = in_file("functory/intake/backlog.py", FLOODS)
+feeder = in_file("functory/intake/journal_reader.py", READER)
+lists = in_file("functory/operations/jobs.py", FLOODS)
+turns = in_file("functory/execution/executor.py", FLOODS)
 fed_way = in_file("functory/execution/straight/way.py", FLOODS)
 pause = in_file("functory/execution/straight/reader_pause.py", FLOODS)
 board = in_file("functory/operations/figures.py", FLOODS)
@@ -144,7 +149,7 @@ MUTANTS: list[Mutant] = [
         "while (jobtype := next_type()) is not None and self._is_full(jobtype):",
         "while (jobtype := next_type()) == 1:",
     ),
-    fed(
+    rooms(
         "others wait for room with a flood",
         "        if self._is_wanted or self._line.is_mixed or",
         "        if self._is_wanted or",
@@ -176,4 +181,14 @@ MUTANTS: list[Mutant] = [
         "            rows = [row for row in zip(*mine, strict=True) if row[0].id in new]",
         "            rows = list(zip(*mine, strict=True))",
     ),
+    feeder(
+        "the age of what waits for room is not known", "            self._oldest_ms = now_ms\n", "            pass\n"
+    ),
+    fed(
+        "what comes back is of no type",
+        "self._line.enter(tenant_of(jobtype), 1, jobtype)",
+        "self._line.enter(tenant_of(jobtype), 1)",
+    ),
+    lists("a list shows nothing of a flood", "where.state in _IN_A_FLOOD and cursor is None", "False"),
+    turns("many batches begin in a turn", " and not self._turns.take():", " and not (self._turns.take() or True):"),
 ]
