@@ -155,6 +155,22 @@ def test_only_who_was_killed_may_not_have_said_that_it_started(kind: Kind, epoch
     assert ("1" in verdict.unexpected) is not is_good
 
 
+@pytest.mark.parametrize(
+    ("kind", "epoch", "is_good"),
+    [(Kind.KILL, CALM, True), (Kind.KILL, FAULT, True), (Kind.KILL, AFTER, False), (Kind.FREEZE, CALM, False)],
+)
+def test_only_who_was_killed_may_not_have_said_anything_of_a_job(kind: Kind, epoch: int, *, is_good: bool) -> None:
+    """It ran, and its end was recorded, before a line of it was written."""
+    made = story(kind)
+    assert made.executions is not None
+    made.executions["1"] = [Execution(1, "r.0", epoch)]
+    made.deliveries["1"] = []
+    made.stops["1"] = []
+    verdict = judge(made)
+    assert verdict.is_good is is_good
+    assert ("1" in verdict.outcomes) is not is_good
+
+
 def test_one_attempt_may_not_be_executed_twice_without_a_fault() -> None:
     made = story()
     run(made, "1", "r.0", 1, CALM)
