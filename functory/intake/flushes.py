@@ -10,6 +10,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from journal import Position
 from store.errors import StoreUnavailable
@@ -46,7 +47,9 @@ class Flushes:
 
     def wait(self, tenant: str, target: Position) -> "asyncio.Future[None]":
         done = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._of_one if tenant else self._of_all, (target, next(self._order), done))
+        waiting = self._of_one if tenant else self._of_all
+        heapq.heappush(waiting, (target, next(self._order), done))
+        done.add_done_callback(partial(_forget_cancelled, waiting))
         return done
 
     def settle(self, read: Position, passed: Position) -> None:
@@ -62,3 +65,10 @@ class Flushes:
             if not done.done():
                 done.set_exception(StoreUnavailable(reason))
         self._of_one, self._of_all = [], []
+
+
+def _forget_cancelled(waiting: _Waiting, done: "asyncio.Future[None]") -> None:
+    """Who did not wait to the end wants nothing any more."""
+    if done.cancelled():
+        waiting[:] = [each for each in waiting if each[2] is not done]
+        heapq.heapify(waiting)

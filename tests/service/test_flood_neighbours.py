@@ -184,7 +184,7 @@ async def test_jobs_that_others_run_reach_the_store_at_once(tmp_path: Path, monk
 async def test_single_jobs_reach_the_store_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where their type has no slot: whoever looks for one finds it there."""
     set_straight_times(monkeypatch, return_after_s=0.001)
-    monkeypatch.setattr(reader_pause, "_CLEAR_WITHIN_S", LONG_S)
+    monkeypatch.setattr(reader_pause, "_PROGRESS_WITHIN_S", LONG_S)
     gate = tmp_path / "gate"
     async with running_daemon(tmp_path, poll="10 s", slots="1") as daemon:
         await ready(daemon, until_there_is(gate))

@@ -100,7 +100,7 @@ async def test_a_job_that_takes_long_is_shown_as_running(tmp_path: Path) -> None
 async def test_a_flush_brings_running_jobs_into_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     set_straight_times(monkeypatch)
     async with running_daemon(tmp_path, poll="10 s") as daemon:
-        await ready(daemon, SLOW)
+        await ready(daemon, "import time; time.sleep(60)")
         service = service_of(daemon)
         (id_,) = await daemon.intake.write("acme-x", [b"1"])
         looked_at = await get_job(service, "acme", id_)
