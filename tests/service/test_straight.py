@@ -103,6 +103,7 @@ async def test_a_flush_brings_running_jobs_into_the_store(tmp_path: Path, monkey
         await ready(daemon, "import time; time.sleep(60)")
         service = service_of(daemon)
         (id_,) = await daemon.intake.write("acme-x", [b"1"])
+        await until(partial(runs_here, daemon, id_))
         looked_at = await get_job(service, "acme", id_)
         assert not isinstance(looked_at, JobRecord) or looked_at.state is JobState.RUNNING
         await daemon.intake.flush("acme")
@@ -112,6 +113,10 @@ async def test_a_flush_brings_running_jobs_into_the_store(tmp_path: Path, monkey
         record = await ended(daemon, id_)
         assert record.outcome
         assert record.outcome.code is Code.CANCELLED
+
+
+async def runs_here(daemon: Daemon, job_id: str) -> bool:
+    return daemon.straight.look("acme", job_id, daemon.clock.now_ms()) is not None
 
 
 async def test_the_journal_keeps_lines_that_still_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
