@@ -125,7 +125,9 @@ async def test_a_loop_that_stands_still_is_not_called_alive(
 ) -> None:
     """The event loop turns all the time: being alive is not enough."""
     go_on = asyncio.Event()
-    async with running_daemon(tmp_path) as running, watched(running) as watch, AsyncExitStack() as stack:
+    async with AsyncExitStack() as stack:
+        running = await stack.enter_async_context(running_daemon(tmp_path, straight="off"))
+        watch = await stack.enter_async_context(watched(running))
         stack.callback(go_on.set)  # or a daemon that is asked to stop would wait for what stands still
         manager = watch.manager
         await register(running, "acme-x", "return payload")

@@ -17,14 +17,10 @@ from store.base import JobRecord, NewJob
 from tests.support.intake import FLOOD, Straight, an_intake, stop
 from tests.support.service import ended, register, running_daemon, until
 from tests.support.store_audit import check_states, read_all
-from tests.support.straight import ready
+from tests.support.straight import ready, until_there_is
 from tests.support.straight_times import LONG_S, set_straight_times
 
 URGENT = JobOptions(priority=1000)
-
-
-def until_there_is(gate: Path) -> str:
-    return f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
 
 
 async def post(daemon: Daemon, count: int, jobtype: str = "acme-x") -> list[str]:

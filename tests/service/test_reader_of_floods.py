@@ -9,6 +9,7 @@ import pytest
 import functory.intake.journal_reader
 import functory.loops.courtesy
 from functory.intake.job_options import JobOptions
+from journal import Journal
 from tests.support.intake import FLOOD, Straight, an_intake, stop
 from tests.support.service import until
 
@@ -103,8 +104,8 @@ async def counts_all(straight: Straight, added: list[str], count: int) -> bool:
     return len(straight.jobs) + len(added) == count
 
 
-async def reached_the_end(journal: object) -> bool:
-    return journal.read_point == journal.write_point  # type: ignore[attr-defined, no-any-return]
+async def reached_the_end(journal: Journal) -> bool:
+    return journal.read_point == journal.write_point
 
 
 async def test_the_age_of_what_waits_for_room_is_known(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from functory.operations.jobs import cancel_job, get_job, wait_for_job
 from store.base import Code, JobRecord, JobState
 from store.errors import StoreUnavailable
 from tests.support.service import ended, register, running_daemon, until
-from tests.support.straight import SLOW, Calls, added, has_left, looked, ready
+from tests.support.straight import SLOW, Calls, added, has_left, looked, ready, until_there_is
 from tests.support.straight_times import set_straight_times
 
 
@@ -123,7 +123,7 @@ async def test_the_journal_keeps_lines_that_still_run(tmp_path: Path, monkeypatc
     set_straight_times(monkeypatch)
     gate = tmp_path / "gate"
     async with running_daemon(tmp_path / "d", poll="10 s") as daemon:
-        await ready(daemon, f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)")
+        await ready(daemon, until_there_is(gate))
         (runs,) = await daemon.intake.write("acme-x", [b"1"])
 
         async def is_read() -> bool:

@@ -21,7 +21,7 @@ from store.base import Code, JobFilter, JobState, NewJob, TypeCounters
 from tests.support.intake import stop
 from tests.support.service import ended, register, running_daemon, until
 from tests.support.store_audit import check_states, read_all
-from tests.support.straight import Calls, ready
+from tests.support.straight import Calls, ready, until_there_is
 from tests.support.straight_times import set_straight_times
 
 LONG_WAY = ("add_jobs", "claim_jobs", "release_jobs", "add_running_jobs")
@@ -131,9 +131,8 @@ async def test_the_scoreboard_counts_those_that_the_store_does_not_have(
 ) -> None:
     set_straight_times(monkeypatch)
     gate = tmp_path / "gate"
-    body = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
     async with running_daemon(tmp_path, poll="10 s", slots="1") as daemon:
-        await ready(daemon, body)
+        await ready(daemon, until_there_is(gate))
         calls = Calls(daemon, monkeypatch, *LONG_WAY)
         ids = await post(daemon, 7000)
         service = service_of(daemon)
@@ -155,9 +154,8 @@ async def test_what_waits_for_too_long_goes_to_the_store(tmp_path: Path, monkeyp
     """Where its type has no slot, say."""
     set_straight_times(monkeypatch, return_after_s=0.001)
     gate = tmp_path / "gate"
-    body = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
     async with running_daemon(tmp_path, poll="10 s", slots="1") as daemon:
-        await ready(daemon, body)
+        await ready(daemon, until_there_is(gate))
         ids = await post(daemon, 7000)
 
         async def is_in_the_store() -> bool:
@@ -173,10 +171,9 @@ async def test_a_flood_does_not_keep_another_type_waiting(tmp_path: Path, monkey
     """The reader would come to its lines when the flood has run. So it brings all of them into the store."""
     set_straight_times(monkeypatch)
     gate = tmp_path / "gate"
-    body = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
     async with running_daemon(tmp_path, poll="10 s", slots="2") as daemon:
         await register(daemon, "acme-other", "return None")
-        await ready(daemon, body)
+        await ready(daemon, until_there_is(gate))
         ids = await post(daemon, 20_000)
         others = await post(daemon, 1500, "acme-other", each=1500)
 
@@ -196,9 +193,8 @@ async def test_lines_of_others_do_not_wait_behind_a_flood_that_has_no_slot(
     """Enough of the flood wait to be started, and none of it waits for the reader."""
     set_straight_times(monkeypatch)
     gate = tmp_path / "gate"
-    body = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
     async with running_daemon(tmp_path, poll="10 s", slots="2") as daemon:
-        await ready(daemon, body)
+        await ready(daemon, until_there_is(gate))
         ids = await post(daemon, 4000, each=500)
         await until(lambda: nothing_in_line(daemon))
         ids += await post(daemon, 1500, each=1500)
@@ -250,9 +246,8 @@ async def test_lines_that_wait_for_room_for_too_long_go_to_the_store(
     set_straight_times(monkeypatch)
     monkeypatch.setattr(functory.intake.journal_reader, "_FOLLOW_MS", 100)
     gate = tmp_path / "gate"
-    body = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
     async with running_daemon(tmp_path, poll="10 s", slots="1") as daemon:
-        await ready(daemon, body)
+        await ready(daemon, until_there_is(gate))
         ids = await post(daemon, 20_000)
         await until(lambda: nothing_in_line(daemon))
         gate.touch()
@@ -262,9 +257,8 @@ async def test_lines_that_wait_for_room_for_too_long_go_to_the_store(
 async def test_who_lists_what_waits_sees_a_flood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     set_straight_times(monkeypatch)
     gate = tmp_path / "gate"
-    body = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
     async with running_daemon(tmp_path, poll="10 s", slots="1") as daemon:
-        await ready(daemon, body)
+        await ready(daemon, until_there_is(gate))
         ids = await post(daemon, 9000)
         service = service_of(daemon)
         page = await list_jobs(service, "acme", JobFilter(JobState.WAITING), cursor=None, limit=100)

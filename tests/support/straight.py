@@ -1,6 +1,7 @@
 """Jobs of one type on the straight way: a daemon that is ready for them, and what it asks of the store meanwhile."""
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +35,11 @@ async def ready(daemon: Daemon, body: str = "return payload") -> None:
     """With a handler, and a look that saw that nothing waits."""
     await register(daemon, "acme-x", body)
     await until(lambda: looked(daemon))
+
+
+def until_there_is(gate: Path) -> str:
+    """A handler's body: it runs until that file is there."""
+    return f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
 
 
 async def looked(daemon: Daemon) -> bool:
