@@ -4,9 +4,8 @@ from collections.abc import Iterable, Sequence
 from itertools import repeat
 from typing import NamedTuple
 
-from functory.intake.weights import Weight
+from functory.intake.weights import Weight, weigh_sizes
 from vocabulary.columns import make_all, take_out
-from vocabulary.names import tenant_of
 
 
 class HeldLine(NamedTuple):
@@ -35,9 +34,4 @@ class HeldLines:
     def let_go(self, ids: Sequence[str]) -> dict[str, Weight]:
         """Those of these that were held are not any more. Returns how much that was, by tenant."""
         found = take_out(self._held, ids)
-        weights: dict[str, Weight] = {}
-        for jobtype in {jobtype for jobtype, _ in found}:  # nearly always one
-            sizes = [size_bytes for name, size_bytes in found if name == jobtype]
-            lines, size_bytes = weights.get(tenant := tenant_of(jobtype), Weight(0, 0))
-            weights[tenant] = Weight(lines + len(sizes), size_bytes + sum(sizes))
-        return weights
+        return weigh_sizes(found)

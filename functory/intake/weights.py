@@ -15,11 +15,17 @@ class Weight(NamedTuple):
 
 
 def weigh(jobtypes: Iterable[str], payloads: Iterable[bytes]) -> dict[str, Weight]:
-    """By tenant. Lines of a type follow each other mostly: what is done for each line is little."""
+    """By tenant."""
+    return weigh_sizes(zip(jobtypes, map(len, payloads), strict=True))
+
+
+def weigh_sizes(lines: Iterable[tuple[str, int]]) -> dict[str, Weight]:
+    """By tenant, of lines with their type and bytes. Those of a type follow each other mostly: what is done for each
+    line is little."""
     found: dict[str, Weight] = {}
-    for jobtype, pairs in groupby(zip(jobtypes, map(len, payloads), strict=True), itemgetter(0)):
+    for jobtype, pairs in groupby(lines, itemgetter(0)):
         sizes = [size_bytes for _, size_bytes in pairs]
         tenant = tenant_of(jobtype)
-        lines, size_bytes = found.get(tenant, Weight())
-        found[tenant] = Weight(lines + len(sizes), size_bytes + sum(sizes))
+        count, size_bytes = found.get(tenant, Weight())
+        found[tenant] = Weight(count + len(sizes), size_bytes + sum(sizes))
     return found

@@ -10,16 +10,14 @@ _FOR_A_LIST_S: Final = 0.25
 """In this time thousands are brought, and a list begins with some."""
 
 
-async def bring(service: Service, tenant: str) -> None:
+async def bring(service: Service, tenant: str, within_s: float | None = None) -> None:
     """All that was posted before, unless a long backlog of the tenant stands before it. Raises StoreUnavailable."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(service.settings.flush_timeout_s):
+        async with asyncio.timeout(service.settings.flush_timeout_s if within_s is None else within_s):
             await service.intake.flush(tenant)
 
 
 async def bring_some(service: Service, tenant: str) -> None:
     """Those of a flood that runs from the journal, for a list of what waits. Raises StoreUnavailable."""
     if any(waiting for waiting, _ in service.straight.unseen(tenant).values()):
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_FOR_A_LIST_S):
-                await service.intake.flush(tenant)
+        await bring(service, tenant, _FOR_A_LIST_S)
