@@ -37,6 +37,7 @@ from store.protocol.secrets import SecretShelf
 from store.protocol.straight import StraightVerbs
 from store.protocol.tenants import TenantRegister
 from store.protocol.transfer import StoreTransfer
+from store.protocol.webhooks import WebhookShelf
 from store.values.again import Binding
 from store.values.alerts import AlertRecord
 from store.values.claims import ClaimedJobs
@@ -102,6 +103,7 @@ from store.values.records import (
 from store.values.schedules import NO_SCHEDULE, Round, Schedule
 from store.values.scoreboard import RESOLUTIONS, Bucket, EndedSum, FailureGroup, TypeCounters, Usage
 from store.values.version import StoreVersion
+from store.values.webhooks import WebhookRecord
 from vocabulary.states import FINAL_CODES, Code, JobState
 
 __all__ = [
@@ -173,6 +175,7 @@ __all__ = [
     "Unclaim",
     "Usage",
     "WaitingType",
+    "WebhookRecord",
     "WindowMove",
     "WindowReport",
     "state_of",
@@ -193,6 +196,7 @@ class Store(
     TenantRegister,
     SecretShelf,
     AlertShelf,
+    WebhookShelf,
     NoteBoard,
     StoreMaintenance,
     StoreTransfer,

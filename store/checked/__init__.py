@@ -8,7 +8,8 @@ never see a hostile name, and have no checks of their own. A verb that raises In
   straight.py      jobs that start before the store has them
   jobs.py          single jobs, listings, indexed queues, rate domains
   consumers.py     consumers, their leaders and windows
-  handlers.py, contents.py, scoreboard.py, daemons.py, tenants.py, secrets.py, alerts.py, transfer.py   the other roles
+  handlers.py, contents.py, scoreboard.py, daemons.py, tenants.py, secrets.py, alerts.py, webhooks.py, transfer.py
+                   the other roles
 The checks themselves are in store/names.py and store/checks.py.
 """
 
@@ -28,6 +29,7 @@ from store.checked.secrets import CheckedSecrets
 from store.checked.straight import CheckedStraight
 from store.checked.tenants import CheckedNotes, CheckedTenants
 from store.checked.transfer import CheckedTransfer
+from store.checked.webhooks import CheckedWebhooks
 
 __all__ = ["CheckedStore"]
 
@@ -45,6 +47,7 @@ class CheckedStore(
     CheckedTenants,
     CheckedSecrets,
     CheckedAlerts,
+    CheckedWebhooks,
     CheckedNotes,
     CheckedMaintenance,
     CheckedTransfer,

@@ -35,6 +35,7 @@ from store.mongo.records.scoreboard import MongoScoreboard
 from store.mongo.records.secrets import MongoSecrets
 from store.mongo.records.tenants import MongoTenants
 from store.mongo.records.transfer import MongoTransfer
+from store.mongo.records.webhooks import MongoWebhooks
 from store.mongo.server.core import repeatable
 from store.mongo.server.maintenance import MongoMaintenance
 
@@ -63,6 +64,7 @@ class MongoStore(
     MongoOnce,
     MongoSecrets,
     MongoAlerts,
+    MongoWebhooks,
     MongoNotes,
     MongoMaintenance,
     MongoTransfer,

@@ -29,6 +29,7 @@ from store.sqlite.roles.secrets import SqliteSecrets
 from store.sqlite.roles.straight import SqliteStraight
 from store.sqlite.roles.tenants import SqliteTenants
 from store.sqlite.roles.transfer import SqliteTransfer
+from store.sqlite.roles.webhooks import SqliteWebhooks
 
 __all__ = ["SqliteStore", "store_from_url"]
 
@@ -46,6 +47,7 @@ class SqliteStore(
     SqliteTenants,
     SqliteSecrets,
     SqliteAlerts,
+    SqliteWebhooks,
     SqliteNotes,
     SqliteMaintenance,
     SqliteTransfer,

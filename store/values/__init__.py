@@ -8,6 +8,7 @@ again.py        what is said a second time: a request under its key, a job under
 repeating.py    the place of a job among those that repeat
 records.py      handlers, tenants, keys, daemons, rate domains, audit events
 alerts.py       alert rules
+webhooks.py     webhooks
 consumers.py    consumers: the record of one, who leads it, its window
 scoreboard.py   counters, time buckets, groups of failures, usage; histogram.py the histograms in them
 transfer.py     the records of an export; version.py the version of a store

@@ -13,6 +13,7 @@ from store.values.jobs import Attempt, Job, JournalPosition, Outcome
 from store.values.records import ApiKey, AuditEvent, Content, Handler, RateDomain, Secret, Tenant
 from store.values.schedules import NO_SCHEDULE, Schedule
 from store.values.scoreboard import Bucket, FailureGroup
+from store.values.webhooks import WebhookRecord
 
 
 class Part(StrEnum):
@@ -29,6 +30,7 @@ class Part(StrEnum):
     ONCE = "once"
     SECRETS = "secrets"
     ALERTS = "alerts"
+    WEBHOOKS = "webhooks"
     JOBS = "jobs"
     NUMBERS = "numbers"
     BUCKETS = "buckets"
@@ -143,6 +145,7 @@ Record = (
     | OnceRecord
     | Secret
     | AlertRecord
+    | WebhookRecord
     | JobCopy
     | NumberRecord
     | Bucket
@@ -164,6 +167,7 @@ RECORD_OF: Final[dict[Part, type[Record]]] = {
     Part.ONCE: OnceRecord,
     Part.SECRETS: Secret,
     Part.ALERTS: AlertRecord,
+    Part.WEBHOOKS: WebhookRecord,
     Part.JOBS: JobCopy,
     Part.NUMBERS: NumberRecord,
     Part.BUCKETS: Bucket,

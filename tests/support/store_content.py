@@ -20,6 +20,7 @@ from store.base import (
     Store,
     Tenant,
     Unclaim,
+    WebhookRecord,
     WindowMove,
 )
 from store.values.transfer import PARTS, Part, Record
@@ -57,6 +58,8 @@ async def _records(store: Store) -> None:
     await store.put_secret(Secret(TENANT, "API_KEY", 1, T0, "key1", "k1", b"sealed\x00"))
     await store.put_alert(AlertRecord(TENANT, "mail", 1, T0, "key1", '{"type": "m\\u0000*"}', ""))
     await store.put_alert(AlertRecord(TENANT, "mail", 2, T0, "key1", '{"type": "mail*"}', '{"phase": "firing"}'))
+    await store.put_webhook(WebhookRecord(TENANT, "github", T0, "key1", '{"type": "build\\u0000"}'))
+    await store.put_webhook(WebhookRecord("other", "github", T0, "key2", ""))
     await store.put_once("other", "key", b"\x00" * 900, expires_ms=T0 + 99, now_ms=T0)
     await store.put_note("who|is|in", b"note", expires_ms=T0 + 10**9)
     await store.set_rate_domain(RateDomain(TENANT, "api|ü", 2.5, 10), now_ms=T0)

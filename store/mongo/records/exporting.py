@@ -12,6 +12,7 @@ from store.mongo.records.handlers import handler_from
 from store.mongo.records.scoreboard import EVENTS, bucket_from, failures_from
 from store.mongo.records.secrets import secret_from
 from store.mongo.records.tenants import audit_from, key_from, tenant_from
+from store.mongo.records.webhooks import webhook_from
 from store.mongo.server import schema
 from store.mongo.server.core import Core
 from store.mongo.server.driver import Collection, Document
@@ -71,6 +72,7 @@ _PARTS: Final = {
     Part.NUMBERS: _Documents("numbers", {}, lambda row: NumberRecord(row["_id"], row["n"])),
     Part.SECRETS: _Documents("secrets", {}, secret_from),
     Part.ALERTS: _Documents("alerts", {}, alert_from),
+    Part.WEBHOOKS: _Documents("webhooks", {}, webhook_from),
     Part.BUCKETS: _Documents("counters", {"k": "b"}, bucket_from),
     Part.FAILURES: _Documents("counters", {"k": "f"}, failures_from),
     Part.AUDIT: _Documents("audit", {}, lambda row: AuditRecord(row["_id"], audit_from(row))),

@@ -12,6 +12,7 @@ from store.mongo.records.handlers import handler_document
 from store.mongo.records.scoreboard import EVENTS
 from store.mongo.records.secrets import secret_document
 from store.mongo.records.tenants import audit_document, key_document, tenant_document
+from store.mongo.records.webhooks import webhook_document
 from store.mongo.server.driver import Document
 from store.mongo.server.tally import bucket_key, failure_key, type_key
 from store.rate_rules import is_pattern
@@ -124,6 +125,7 @@ REQUESTS: Final[dict[Part, Callable[[Any], Requests]]] = {
     Part.NUMBERS: lambda record: _replaced("numbers", {"_id": record.tenant, "n": record.last}),
     Part.SECRETS: lambda secret: _replaced("secrets", secret_document(secret)),
     Part.ALERTS: lambda alert: _replaced("alerts", alert_document(alert)),
+    Part.WEBHOOKS: lambda webhook: _replaced("webhooks", webhook_document(webhook)),
     Part.BUCKETS: _bucket,
     Part.FAILURES: _failures,
     Part.AUDIT: lambda record: _replaced("audit", audit_document(record.number, record.event)),

@@ -144,6 +144,7 @@ class MongoTenants(Core):
             (everything.numbers, {"_id": name}),
             (everything.secrets, by_name),
             (everything.alerts, by_name),
+            (everything.webhooks, by_name),
             (everything.contents, by_name),
         ]
 

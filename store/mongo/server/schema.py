@@ -27,7 +27,7 @@ from store.mongo.server.driver import Collection, Database, Document, find_and_u
 from vocabulary.names import jobtype_of
 from vocabulary.states import Code
 
-VERSION: Final = 5
+VERSION: Final = 6
 """Of what programs must agree on. A daemon that opens the database raises it to its own, and an older one is refused
 from then on. Raise it when a program of the version before would break a promise: with a new collection or index
 (`tests/unit/store/test_mongo_schema.py` insists), and with a new field that must not be ignored.
@@ -38,6 +38,7 @@ from then on. Raise it when a program of the version before would break a promis
 4   a list of jobs that repeat
 5   alert rules; jobs by unique name, key and failure; beginnings of large payloads; schedules that are paused, and
     their rounds
+6   webhooks
 """
 
 SERIES: Final = ("audit", "sysids", "writers")
@@ -207,6 +208,7 @@ class Collections:
         self.keys: Collection = database["keys"]
         self.secrets: Collection = database["secrets"]  # sealed values by tenant and name
         self.alerts: Collection = database["alerts"]  # rules by tenant and name
+        self.webhooks: Collection = database["webhooks"]  # by tenant and name
         self.contents: Collection = database["contents"]  # pieces of files by tenant and digest
         self.audit: Collection = database["audit"]
         self.once: Collection = database["once"]

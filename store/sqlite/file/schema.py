@@ -292,9 +292,17 @@ ALTER TABLE jobs ADD COLUMN schedule TEXT;
 """
 """Of jobs that repeat: their last rounds, a pause, an extra round, a cancel that is under way."""
 
+_WEBHOOKS: Final = """
+CREATE TABLE webhooks (
+    tenant TEXT NOT NULL, name TEXT NOT NULL, created INTEGER NOT NULL, author TEXT NOT NULL, settings TEXT NOT NULL,
+    PRIMARY KEY (tenant, name)
+) STRICT, WITHOUT ROWID;
+"""
+"""Addresses of tenants that others post to."""
+
 MIGRATIONS: Final = (
     _FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS, _NUMBERS, _SECRETS, _PULLED, _CONTENTS, KEYS, READY, _FAMILIES,
-    TOKENS, _REPEATING, _ALERTS, _FINDING, _SCHEDULES,
+    TOKENS, _REPEATING, _ALERTS, _FINDING, _SCHEDULES, _WEBHOOKS,
 )  # fmt: skip
 
 

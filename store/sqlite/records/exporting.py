@@ -16,6 +16,7 @@ from store.sqlite.records.daemons import last_sysid
 from store.sqlite.records.import_note import READERS
 from store.sqlite.records.secrets import SECRET_COLUMNS
 from store.sqlite.records.tenants import KEY, TENANT, key_from, tenant_from
+from store.sqlite.records.webhooks import WEBHOOK_COLUMNS
 from store.transfers import decode_cursor, encode_cursor, size_of
 from store.values.alerts import AlertRecord
 from store.values.histogram import Histogram
@@ -36,6 +37,7 @@ from store.values.transfer import (
     SeriesRecord,
     TypeRecord,
 )
+from store.values.webhooks import WebhookRecord
 
 Row = tuple[Any, ...]
 
@@ -83,6 +85,7 @@ _TABLES: Final = {
     Part.NUMBERS: _Table(("tenant",), "tenant, last", "numbers", lambda row: NumberRecord(*row)),
     Part.SECRETS: _Table(("tenant", "name"), SECRET_COLUMNS, "secrets", lambda row: Secret(*row)),
     Part.ALERTS: _Table(("tenant", "name"), ALERT_COLUMNS, "alerts", lambda row: AlertRecord(*row)),
+    Part.WEBHOOKS: _Table(("tenant", "name"), WEBHOOK_COLUMNS, "webhooks", lambda row: WebhookRecord(*row)),
     Part.BUCKETS: _Table(
         ("b.width", "b.start", "b.type"),
         "t.jobtype, b.start, b.width, b.ok, b.failed, b.retry, b.error, b.abandoned, b.cancelled, b.runner,"

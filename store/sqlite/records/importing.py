@@ -22,6 +22,7 @@ from store.sqlite.records.contents import put_contents
 from store.sqlite.records.daemons import raise_sysids
 from store.sqlite.records.import_note import move_note
 from store.sqlite.records.secrets import SECRET_COLUMNS
+from store.sqlite.records.webhooks import put_webhook
 from store.values.alerts import AlertRecord
 from store.values.consumers import ConsumerRecord
 from store.values.jobs import JournalPosition, Outcome
@@ -39,6 +40,7 @@ from store.values.transfer import (
     SeriesRecord,
     TypeRecord,
 )
+from store.values.webhooks import WebhookRecord
 from vocabulary.names import tenant_of
 
 _JOB_COLUMNS: Final = (
@@ -194,6 +196,10 @@ def _put_alert(tx: Tx, alert: AlertRecord) -> None:
     tx.conn.execute(f"INSERT OR REPLACE INTO alerts ({ALERT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", alert)
 
 
+def _put_webhook(tx: Tx, webhook: WebhookRecord) -> None:
+    put_webhook(tx, webhook)
+
+
 def _put_bucket(tx: Tx, bucket: Bucket) -> None:
     jobtype, start, width, *counts, duration, wait = bucket
     number = tx.catalog.make_type(jobtype)
@@ -240,6 +246,7 @@ _PUT: Final[dict[type[Record], Callable[[Tx, Any], None]]] = {
     NumberRecord: _put_numbers,
     Secret: _put_secret,
     AlertRecord: _put_alert,
+    WebhookRecord: _put_webhook,
     Bucket: _put_bucket,
     FailureGroup: _put_failures,
     AuditRecord: _put_audit,

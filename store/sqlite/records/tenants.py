@@ -60,7 +60,7 @@ _BUCKETS_OF: Final = (
 of everybody. One whose total is past its age already goes by its own."""
 _RECORDS_OF_TYPE: Final = ("handlers", "failures", "lanes", "turns", "token_waits", "types")
 _RECORDS_OF_TENANT: Final = (
-    "rates", "rate_buckets", "once", "totals", "consumers", "numbers", "secrets", "alerts", "contents"
+    "rates", "rate_buckets", "once", "totals", "consumers", "numbers", "secrets", "alerts", "webhooks", "contents"
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ scoreboard.py    counters and buckets; activity.py sums of them for pages
 daemons.py       daemons and their sysids; notes.py small values with an end
 secrets.py       sealed values of a tenant
 alerts.py        alert rules of a tenant
+webhooks.py      addresses of a tenant that others post to
 tenants.py       tenants, keys, the audit log, values written once
 maintenance.py   the whole store, in a thread of its own; transfer.py its content to another store
 """
