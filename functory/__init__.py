@@ -12,6 +12,7 @@ peers/         what the daemons of a store tell each other
 operations/    everything that can be asked, without HTTP
 intake/        from a caller into the journal, and from the journal into the store
 alerts/        what tenants want to be told of: rules, and whether they hold
+webhooks/      addresses that others post to: how they sign, and what becomes of what they send
 consumers/     work through jobs by index; usable without the rest of the service
 workers/       jobs in the hands of programs elsewhere
 execution/     look, claim, run, outcomes, waiters

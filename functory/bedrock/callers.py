@@ -10,8 +10,9 @@ from typing import NamedTuple
 from functory.bedrock.call import KEYLESS
 from functory.bedrock.messages import Request
 from functory.errors import Forbidden, Unauthorized
-from functory.operations.keyring import LIFE_S, principal_of
+from functory.operations.keyring import principal_of
 from functory.operations.principal import OPERATOR, Principal
+from functory.operations.verified_keys import LIFE_S
 from functory.web.http.endpoint import Web, bearer
 from functory.wire.scopes import TENANT_SCOPES
 

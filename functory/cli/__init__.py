@@ -8,6 +8,7 @@ jobs.py, handlers.py, tenants.py, scoreboard.py, queues.py, rates.py, consumers.
 remote.py       what these have in common
 folders.py      `deploy`: a folder as a handler; dev.py `init`, `test` and `dev` on this machine
 alerts.py       `alert`: what a tenant wants to be told of
+webhooks.py     `webhook`: addresses that other services post to
 secrets.py      `secret`: a tenant's, and the keys that seal them
 work.py         `work`, the same for scripts that work on jobs; worker.py `worker`, for Python functions
 job_adding.py, job_listing.py, job_waiting.py, job_views.py    what `job` does and shows

@@ -48,6 +48,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "rates": {"rate": "rate domains: how many jobs may start per second"},
     "secrets": {"secret": "secrets of a tenant: set, list, delete; keys that seal them (operator)"},
     "alerts": {"alert": "alert rules: be told when jobs fail, wait or stay away"},
+    "webhooks": {"webhook": "webhooks: addresses that other services post to without a key"},
     "work": {"work": "take jobs of types that workers serve, and report them"},
     "worker": {"worker": "run Python functions as tasks, until it is asked to stop"},
     "consumers": {"consumer": "work through the jobs of a type by number, none skipped"},

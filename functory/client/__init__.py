@@ -14,6 +14,7 @@ workers.py     what a worker asks for
 handlers.py    handlers: texts, versions, folders
 consumers.py   consumers
 alerts.py      alert rules
+webhooks.py    webhooks
 operator.py    tenants, keys, daemons
 """
 
@@ -22,11 +23,12 @@ from functory.client.consumers import ConsumerCalls
 from functory.client.handlers import HandlerCalls
 from functory.client.jobs import JobCalls
 from functory.client.operator import OperatorCalls
+from functory.client.webhooks import WebhookCalls
 from functory.client.workers import WorkerCalls
 from functory.errors import ClientError, ServerUnreachable
 
 __all__ = ["Client", "ClientError", "ServerUnreachable"]
 
 
-class Client(JobCalls, WorkerCalls, HandlerCalls, ConsumerCalls, AlertCalls, OperatorCalls):
+class Client(JobCalls, WorkerCalls, HandlerCalls, ConsumerCalls, AlertCalls, WebhookCalls, OperatorCalls):
     """One connection pool for one key. `tenant` may be left out for the operator's calls."""

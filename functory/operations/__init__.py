@@ -26,6 +26,7 @@ authentication found; no tenant's name is ever taken from a request's content.
     secrets.py         set, list by name, delete
     alerts.py          alert rules: set, list, delete, mute, test; alert_looks.py whether they hold, and who is told;
                        alert_figures.py the figures for that
+    webhooks.py        webhooks: set, list, delete, and what is posted to them; known_webhooks.py those seen lately
     type_controls.py   pauses of types, rate domains, how far an indexed queue has come
     scoreboard.py      a tenant's board; figures.py what pages and metrics show;
                        tenant_metrics.py what a tenant's own Prometheus reads; recent_waiting.py what waits, shared

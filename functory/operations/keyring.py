@@ -17,13 +17,10 @@ from functory.loops.one_look import OneLook
 from functory.operations.keys import hash_secret
 from functory.operations.principal import OPERATOR, Principal
 from functory.operations.service import Service
-from functory.operations.verified_keys import VerifiedKey
+from functory.operations.verified_keys import GRACE_S, LIFE_S, VerifiedKey
 from functory.tenant_limits import TenantLimits, limits_from
 from store.base import ApiKey
 from store.errors import StoreUnavailable
-
-LIFE_S: Final = 5.0
-GRACE_S: Final = 3600.0
 
 _KEY: Final = re.compile(r"fk_([a-z0-9]{1,32})_([A-Za-z0-9_-]{20,128})", re.ASCII)
 _UNCHECKED: Final = (

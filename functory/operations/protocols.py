@@ -17,6 +17,7 @@ from handlers.packages import Lock, Wanted
 from runner.glimpse import Glimpse
 from runner.outcome import Stopped
 from runner.packages.source import Progress, Tell, nobody
+from runner.secrets import GivenSecrets
 from store.base import JobRecord, Secret, WaitingType
 
 
@@ -135,6 +136,8 @@ class SecretVault(Protocol):
     async def delete(self, tenant: str, name: str, now_ms: int) -> None: ...
 
     async def missing(self, tenant: str, names: tuple[str, ...]) -> list[str]: ...
+
+    async def read(self, tenant: str, names: tuple[str, ...]) -> GivenSecrets: ...
 
 
 class PackageShelf(Protocol):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functory.intake.accepted_batches import AcceptedBatches
 from functory.intake.admission import Admission
 from functory.loops.tenant_turns import TenantTurns
+from functory.operations.known_webhooks import KnownWebhooks
 from functory.operations.protocols import (
     Consumers,
     Control,
@@ -59,6 +60,7 @@ class Service:
     settings: OperationSettings = field(default_factory=OperationSettings)
     accepted: AcceptedBatches = field(default_factory=AcceptedBatches)
     verified_keys: VerifiedKeys = field(default_factory=VerifiedKeys)
+    known_webhooks: KnownWebhooks = field(default_factory=KnownWebhooks)
     recent_consumers: RecentConsumers = field(default_factory=RecentConsumers)
     recent_waiting: RecentWaiting = field(default_factory=RecentWaiting)
     folder_turns: TenantTurns = field(default_factory=lambda: TenantTurns(Semaphore(2), of_one=1))

@@ -14,9 +14,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from functory.errors import Unauthorized
-from functory.operations.keyring import LIFE_S, KeyRing
+from functory.operations.keyring import KeyRing
 from functory.operations.principal import Principal
 from functory.operations.service import Service
+from functory.operations.verified_keys import LIFE_S
 
 _COOKIE: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _ENDED: Final = "the session has ended: sign in again"

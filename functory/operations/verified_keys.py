@@ -5,6 +5,10 @@ from typing import Final, NamedTuple, TypeVar
 
 from functory.operations.principal import Principal
 
+LIFE_S: Final = 5.0
+"""So long a verified key is trusted."""
+GRACE_S: Final = 3600.0
+"""So long while the store cannot be reached."""
 _MAX_KEYS: Final = 10_000
 _K = TypeVar("_K")
 

@@ -1,6 +1,7 @@
 """The secrets of a store: set, listed, deleted, sealed anew, and given to contexts.
 
-Ensures: a value leaves here only for the runner. What is kept in memory is bounded, and of one version only.
+Ensures: a value leaves here only for the runner, and to check what others send to webhooks. What is kept in memory is
+bounded, and of one version only.
 """
 
 import asyncio

@@ -15,6 +15,7 @@ from functory.web.api import (
     alerts,
     consumers,
     control,
+    deliveries,
     handlers,
     jobs,
     legacy,
@@ -24,6 +25,7 @@ from functory.web.api import (
     schedules,
     secrets,
     waiting,
+    webhooks,
     workers,
 )
 from functory.web.api.docs_page import build_docs
@@ -55,6 +57,8 @@ ROUTES: Final[Sequence[Route]] = [
         consumers,
         secrets,
         alerts,
+        webhooks,
+        deliveries,
         admin,
         meta,
     )

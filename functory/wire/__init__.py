@@ -19,6 +19,7 @@ handlers.py        handlers and trial runs
 secrets.py         names and versions of secrets; values go in only
 scoreboard.py      figures and failures
 alerts.py          alert rules
+webhooks.py        webhooks, and the answer to a delivery
 consumers.py       consumers, their progress and windows
 admin.py           the operator's: tenants, keys, daemons, audit
 scopes.py          what a key may do; the names of limits

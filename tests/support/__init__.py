@@ -16,7 +16,8 @@ Daemons and commands
   daemon_process.py     a real `functory serve` process; polling.py waits for what it does
   network.py            daemons and workers on links that can be cut or made slow
   fake_server.py        an HTTP server that answers as it is told, or breaks the connection
-  command_line.py       `functory ...` in a process of its own; terminal.py the same inside the test's event loop
+  command_line.py       `functory ...` in a process of its own; terminal.py the same inside the test's event loop;
+                        command_tours.py each command of a group once
   cli_reference.py      docs/cli.md, made from the parser; newcomer.py does a page of the documentation step by step
   pages.py              a visitor of the pages without a browser; chromium.py one with it
 

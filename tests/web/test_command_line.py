@@ -21,6 +21,7 @@ from functory.tenant_limits import TenantLimits
 from functory.web.app import ROUTES
 from functory.wire.scopes import LIMITS, Scope
 from store.base import Code, DeleteReport, Outcome, Retry
+from tests.support.command_tours import use_alerts, use_secrets, use_webhooks
 from tests.support.terminal import Terminal, given_input
 from tests.support.web import SYSID, T0, Site
 
@@ -31,8 +32,9 @@ NO_COMMAND = {
     "/{tenant}/handler/get/{type}",
     "/{tenant}/handler/del/{type}/delete",
     "/docs",
+    "/{tenant}/in/{webhook}",
 }
-"""Paths of older systems, and the page for people."""
+"""Paths of older systems, the page for people, and where others post."""
 
 
 async def routes_called(site: Site) -> set[tuple[str, str]]:
@@ -197,20 +199,6 @@ async def use_tenants(site: Site, terminal: Terminal) -> None:
     assert "deleted" in await terminal.run("tenant", "delete", "shop", "--yes", who="operator")
 
 
-async def use_secrets(terminal: Terminal, tmp_path: Path) -> None:
-    await asyncio.to_thread((tmp_path / "value").write_text, "a value\n")
-    assert "version 1" in await terminal.run("secret", "set", "A", "--file", str(tmp_path / "value"))
-    assert "A" in await terminal.run("secret", "list")
-    assert "deleted" in await terminal.run("secret", "delete", "A")
-
-
-async def use_alerts(terminal: Terminal) -> None:
-    await terminal.run("alert", "set", "full", "--type", "mail*", "--notify", "tell", "--backlog", "9")
-    for words in ("list", "get full", "mute full 8h", "test full", "delete full"):
-        assert "full" in await terminal.run("alert", *words.split()) or words == "test full"
-    assert "functory_jobs" in await terminal.run("metrics", "--tenant", "acme", "--type", "t*")
-
-
 async def test_every_route_has_a_command(site: Site, terminal: Terminal, tmp_path: Path) -> None:
     await use_handlers(terminal, tmp_path)
     await use_jobs(site, terminal)
@@ -219,6 +207,7 @@ async def test_every_route_has_a_command(site: Site, terminal: Terminal, tmp_pat
     await use_tenants(site, terminal)
     await use_secrets(terminal, tmp_path)
     await use_alerts(terminal)
+    await use_webhooks(terminal)
     feed = (await terminal.run("job", "add", "feed", "x", "--repeat", "FINISHED, +1 HOUR", "--ack", "store")).split()[0]
     for words in (["pause", feed], ["resume", feed], ["next-times", "FINISHED, +1 HOUR"]):
         assert await terminal.run("job", *words)

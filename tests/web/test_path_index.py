@@ -86,7 +86,19 @@ def test_every_route_is_found() -> None:
         path = route.path.replace("{", "").replace("}", "")
         names = {
             name: name
-            for name in ("tenant", "type", "id", "domain", "consumer", "secret", "alert", "name", "key_id", "sysid")
+            for name in (
+                "tenant",
+                "type",
+                "id",
+                "domain",
+                "consumer",
+                "secret",
+                "alert",
+                "webhook",
+                "name",
+                "key_id",
+                "sysid",
+            )
         }
         expected = {name: value for name, value in names.items() if f"{{{name}}}" in route.path}
         assert INDEX.find(route.method, path) == (route, expected)

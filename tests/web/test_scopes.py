@@ -29,7 +29,9 @@ SECRETS = {"PUT /{tenant}/secret/{secret}", "DELETE /{tenant}/secret/{secret}"}
 WORK = {f"POST /{{tenant}}/work/{verb}" for verb in ("take", "renew", "report", "move", "return")}
 OPEN = {"GET /healthz", "GET /readyz", "GET /openapi.json", "GET /docs"}
 OTHER = {"POST /add": "any", "GET /metrics": "metrics", "POST /{tenant}/jobs/wait": "read"}
-"""The first finds its tenant, and asks for the scope, in the query. The last has a body of many ids, and only reads."""
+OTHER |= dict.fromkeys(("POST /{tenant}/in/{webhook}", "GET /{tenant}/in/{webhook}"), "webhook")
+"""The first finds its tenant, and asks for the scope, in the query. The third has a body of many ids, and only reads.
+Who comes to the last has no key."""
 
 
 def name(route: Route) -> str:
@@ -77,7 +79,7 @@ async def test_a_key_without_the_scope_is_refused(site: Site, scope: str) -> Non
     asked = [route for route in ROUTES if route.is_of_tenant and route.scope == scope]
     assert asked
     values = {"type": "thumb", "id": "20270115T080000000Z-a7-000000", "domain": "api"}
-    values |= {"consumer": "verify", "secret": "API_KEY", "alert": "mail-fails"}
+    values |= {"consumer": "verify", "secret": "API_KEY", "alert": "mail-fails", "webhook": "github"}
     for route in asked:
         answer = await site.call(route.method, route.path.format(tenant="acme", **values), key=key, json={})
         assert (answer.status, answer.code) == (403, "forbidden"), name(route)

@@ -29,6 +29,7 @@ _PATTERNS: Final = {
     "sysid": f"^{SYSID}$",
     "consumer": f"^{TYPE}$",
     "alert": f"^{TYPE}$",
+    "webhook": f"^{TYPE}$",
     "secret": r"^[A-Za-z_][A-Za-z0-9_]{0,127}$",
     "domain": r"^[A-Za-z0-9_.:-]{1,255}$",
 }
@@ -134,7 +135,9 @@ def _operation(
     }
     if route.path in {"/healthz", "/readyz"}:
         operation["responses"]["503"] = {"description": "failing", "content": _answer(route, schemas)}
-    if route.scope is not None:
+    if route.scope == "webhook":
+        operation["description"] = "No key: the sender proves itself as the webhook says."
+    elif route.scope is not None:
         operation["security"] = [{"key": []}]
         also = " Also takes text/plain, one payload per line, and application/x-ndjson." if _takes_jobs(route) else ""
         steps = " With Accept: text/event-stream: events with its steps, then the answer." if route.progress else ""

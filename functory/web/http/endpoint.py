@@ -21,6 +21,7 @@ from functory.operations.audit import CLIENT
 from functory.operations.keyring import KeyRing
 from functory.operations.principal import Principal
 from functory.operations.service import Service
+from functory.operations.webhooks import find_webhook
 from functory.tenant_limits import TenantLimits
 from functory.web.http.answers import json_answer
 from functory.web.http.body import read_body
@@ -49,6 +50,8 @@ MAX_JSON_VALUES: Final = 500_000
 """In one body: so many are decoded in some tens of milliseconds, in which nobody else is served."""
 FREE_JOB_BYTES: Final = MIB // 8
 """Jobs of a body that take up to this much memory need no room."""
+WEBHOOK_BODY_BYTES: Final = 2 * MIB
+"""Longest body of somebody without a key. A payload is no longer than this."""
 NOBODY: Final = Principal("", "", frozenset(), TenantLimits())
 """The principal of requests to open routes."""
 
@@ -67,6 +70,8 @@ class Web:
     turns: Turns = field(default_factory=Turns)
     bodies: BodyRoom = field(default_factory=BodyRoom)
     streams: EventStreams = field(default_factory=EventStreams)
+    webhook_bodies: BodyRoom = field(default_factory=lambda: BodyRoom(8 * MIB, 4 * MIB))
+    """For those whose sender nobody knows yet: they keep nobody from posting with a key."""
     job_room: BodyRoom = field(default_factory=lambda: BodyRoom(48 * MIB, 24 * MIB, FREE_JOB_BYTES))
     """For the jobs that bodies become: they can be many times as large."""
 
@@ -148,6 +153,7 @@ class Endpoint:
         self._web = web_
         self._route = route
         self._is_of_tenant = route.is_of_tenant
+        self._is_webhook = route.scope == "webhook"
         self._may_be_audited = route.method != "GET" and route.scope not in (None, "submit")
         self._no_query = route.query() if route.query is not None and not _required(route.query) else None
         self._decoder = json_decoder(route.body) if route.body is not None else None
@@ -169,11 +175,14 @@ class Endpoint:
         given: dict[str, Any] = {}
         if route.query is not None:
             given["query"] = self._query(request)
-        elif request.query_string:
+        elif request.query_string and not self._is_webhook:
             raise InvalidInput("this path takes no query options: leave them out")
         if self._is_without_body:
             return await self._call(call, given)
-        async with self._web.bodies.of(call.tenant, most_bytes(request, self._web.settings.max_body_bytes)):
+        room, limit_bytes = self._web.bodies, self._web.settings.max_body_bytes
+        if self._is_webhook:
+            room, limit_bytes = self._web.webhook_bodies, min(limit_bytes, WEBHOOK_BODY_BYTES)
+        async with room.of(call.tenant, most_bytes(request, limit_bytes)):
             if self._decoder is None:
                 return await self._call(call, given)
             body = await call.read_body() or b"{}"
@@ -213,6 +222,8 @@ class Endpoint:
         route, state = self._route, self._web
         if route.scope is None or (route.scope == "metrics" and state.settings.is_metrics_public):
             return NOBODY
+        if route.scope == "webhook":
+            return await self._admit_sender(params)
         principal = await state.keys.admit(bearer(request.headers.get("Authorization")))
         state.charge(principal)
         if self._is_of_tenant:
@@ -222,6 +233,12 @@ class Endpoint:
         if route.scope != "any":
             principal.require(route.scope)
         return principal
+
+    async def _admit_sender(self, params: Params) -> Principal:
+        """Who posts to a webhook acts for its tenant, and has proved nothing yet."""
+        webhook = await find_webhook(self._web.service, params["tenant"], params["webhook"])
+        self._web.charge(webhook.who)
+        return webhook.who
 
     def _query(self, request: web.Request) -> Any:
         if not request.query_string and self._no_query is not None:

@@ -11,8 +11,9 @@ from typing import Any, Literal, TypeVar, get_type_hints
 
 from functory.wire.scopes import Scope
 
-Access = Scope | Literal["any"] | None
-"""The scope that a key needs; `any` for any good key; None for no key at all."""
+Access = Scope | Literal["any", "webhook"] | None
+"""The scope that a key needs; `any` for any good key; `webhook` for no key, but what the webhook in the path asks for;
+None for no key at all."""
 
 RouteCall = Callable[..., Awaitable[Any]]
 Weigh = Callable[[bytes], int]

@@ -67,7 +67,7 @@ def test_options_stand_anywhere(line: str, expected: dict[str, object]) -> None:
 def test_rm_and_delete_are_one_word() -> None:
     """Whoever knows one of them from another command may use it with any."""
     groups = {name: inner for name, inner in groups_of(PARSER).items() if {"rm", "delete"} & inner.keys()}
-    assert groups.keys() == {"tenant", "handler", "job", "rate", "secret", "alert", "consumer"}
+    assert groups.keys() == {"tenant", "handler", "job", "rate", "secret", "alert", "webhook", "consumer"}
     for name, inner in groups.items():
         assert inner.get("rm") is inner.get("delete"), name
 

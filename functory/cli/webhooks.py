@@ -1,0 +1,134 @@
+"""`functory webhook set | list | get | delete`: addresses that other services post to."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from functory.cli.answers import moment
+from functory.cli.arguments import given, seconds
+from functory.cli.commands import Commands
+from functory.cli.remote import add_remote, show, show_table
+
+if TYPE_CHECKING:
+    from functory.client import Client
+    from functory.wire.webhooks import Webhook
+
+_VERIFY: Final = ("github", "gitlab", "hmac", "slack", "standard", "stripe", "token", "none")
+_EXAMPLES: Final = """\
+examples:
+  functory secret set GITHUB_HOOK            # the text that GitHub is given as its secret
+  functory webhook set github --type build --verify github --secret GITHUB_HOOK --payload request
+  functory webhook set pay --type payment --verify stripe --secret STRIPE_HOOK
+  functory webhook set shop --type order --verify hmac --header X-Shopify-Hmac-Sha256 --digest base64 --secret SHOP
+  functory webhook set ask --type ask --verify slack --secret SLACK --answer result --wait 3s
+  functory webhook set hello --type hello --verify none --payload request --get --answer result"""
+
+
+def add_commands(commands: Commands) -> None:
+    parser = commands.add_parser("webhook", help="webhooks: addresses that other services post to without a key")
+    actions = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_set(actions)
+    add_remote(actions.add_parser("list", help="the webhooks"), run_list)
+    get = actions.add_parser("get", help="one webhook, and its address")
+    get.add_argument("name")
+    add_remote(get, run_get)
+    remove = actions.add_parser("delete", aliases=["rm"], help="delete a webhook: its address is gone at once")
+    remove.add_argument("name")
+    add_remote(remove, run_delete)
+
+
+def _add_set(actions: Any) -> None:
+    put = actions.add_parser(
+        "set",
+        help="make a webhook, or change one",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    put.add_argument("name")
+    put.add_argument("--type", required=True, help="what is posted becomes a job of this type")
+    put.add_argument("--verify", required=True, choices=_VERIFY, help="how a sender shows who it is; none: anybody may")
+    put.add_argument(
+        "--secret", action="append", metavar="NAME", help="a secret that the sender has, too; repeat it to change over"
+    )
+    put.add_argument("--header", help="of hmac: where the signature is; of token: where the token is (else ?token=)")
+    put.add_argument("--algorithm", choices=("sha1", "sha256", "sha512"), help="of hmac (default: sha256)")
+    put.add_argument("--digest", choices=("hex", "base64"), help="of hmac (default: hex)")
+    put.add_argument("--prefix", metavar="TEXT", help="of hmac: what stands before the signature, such as sha256=")
+    put.add_argument(
+        "--delivery-header",
+        metavar="HEADER",
+        help="what names a delivery, which becomes one job however often it is sent ('' for none)",
+    )
+    put.add_argument("--payload", choices=("body", "request"), help="of the job: the body, or the request as JSON")
+    put.add_argument("--answer", choices=("id", "result"), help="with the job's id at once, or with its result")
+    put.add_argument("--wait", type=seconds, metavar="TIME", help="for the result (default: 10s)")
+    put.add_argument(
+        "--result-type", choices=("application/json", "text/plain", "text/xml"), help="of results (default: by content)"
+    )
+    put.add_argument("--get", action="store_true", default=None, help="take GET, too")
+    add_remote(put, run_set)
+
+
+async def run_set(client: "Client", arguments: argparse.Namespace) -> int:
+    from functory.cli.job_adding import has_no_handler  # noqa: PLC0415 (not for the parser)
+
+    settings = given(
+        type=arguments.type,
+        verify=arguments.verify,
+        secrets=arguments.secret,
+        header=arguments.header,
+        algorithm=arguments.algorithm,
+        digest=arguments.digest,
+        prefix=arguments.prefix,
+        delivery_header=arguments.delivery_header,
+        payload=arguments.payload,
+        answer=arguments.answer,
+        wait_s=arguments.wait,
+        result_type=arguments.result_type,
+        takes_get=arguments.get,
+    )
+    answer = await client.set_webhook(arguments.name, **settings)
+    if await has_no_handler(client, arguments.type):
+        print(f"Type {arguments.type} has no handler yet: what is posted waits until it has one.", file=sys.stderr)
+    verb = "set" if answer.created else "changed"
+    return show(arguments, answer, f"{arguments.name} is {verb}. Its address: {_whole(arguments, answer.url)}")
+
+
+async def run_list(client: "Client", arguments: argparse.Namespace) -> int:
+    answer = await client.list_webhooks()
+    rows = [
+        (it.name, it.type, it.verify, ", ".join(it.secrets) or "-", it.answer, _whole(arguments, it.url))
+        for it in answer.webhooks
+    ]
+    headers = ["name", "type", "verify", "secrets", "answer", "address"]
+    return show_table(arguments, answer, headers, rows, "No webhooks.")
+
+
+async def run_get(client: "Client", arguments: argparse.Namespace) -> int:
+    it = await client.get_webhook(arguments.name)
+    lines = [
+        f"{it.name}: {_whole(arguments, it.url)}",
+        f"becomes a job of {it.type}, whose payload is the {it.payload}",
+        f"verified by {_proof(it)}",
+        f"answers with the job's {it.answer}" + (f", within {it.wait_s:g} s" if it.answer == "result" else ""),
+        f"changed {moment(it.changed_ms)} by {it.author}",
+    ]
+    return show(arguments, it, "\n".join(lines))
+
+
+async def run_delete(client: "Client", arguments: argparse.Namespace) -> int:
+    await client.delete_webhook(arguments.name)
+    return show(arguments, {"ok": True}, f"{arguments.name} is deleted.")
+
+
+def _proof(it: "Webhook") -> str:
+    if it.verify == "none":
+        return "nothing: anybody may post"
+    where = f" in {it.header}" if it.header else ""
+    how = f" ({it.algorithm}, {it.digest})" if it.verify == "hmac" else ""
+    return f"{it.verify}{where}{how} with {' or '.join(it.secrets)}"
+
+
+def _whole(arguments: argparse.Namespace, url: str) -> str:
+    """The address as this command reaches the server, if the server does not know how others do."""
+    return url if "://" in url else arguments.url.rstrip("/") + url

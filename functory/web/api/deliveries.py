@@ -1,0 +1,90 @@
+"""The addresses that others post to. Who posts has no key: the webhook says how they show who they are."""
+
+from contextlib import aclosing, suppress
+from typing import Final
+
+from aiohttp import web
+
+from functory.errors import FunctoryError
+from functory.operations.jobs import is_over
+from functory.operations.webhooks import accept, check, find_webhook
+from functory.web.api.large_job import result_answer
+from functory.web.api.waiting import ended_jobs
+from functory.web.http.answers import answer, json_answer, problem
+from functory.web.http.body import read_body
+from functory.web.http.endpoint import WEBHOOK_BODY_BYTES, Call
+from functory.web.http.routes import Routes
+from functory.webhooks.delivery import Delivery
+from functory.webhooks.payloads import challenge_of, result_type
+from functory.webhooks.terms import Terms
+from functory.wire.webhooks import Delivered
+from store.base import Code, JobRecord
+from store.errors import StoreError
+
+routes = Routes()
+
+_ADDRESS: Final = "/{tenant}/in/{webhook}"
+_SANDBOX: Final = "default-src 'none'; frame-ancestors 'none'; sandbox"
+"""What a handler has made is not to act for whoever is signed in here."""
+
+
+@routes.add(
+    "POST",
+    _ADDRESS,
+    scope="webhook",
+    summary="What another service posts, which becomes a job",
+    status=202,
+    answer=Delivered,
+    raw=("application/octet-stream",),
+)
+async def post_delivery(call: Call) -> web.StreamResponse:
+    body = await read_body(call.request, call.web.settings, WEBHOOK_BODY_BYTES)
+    return await _deliver(call, body)
+
+
+@routes.add(
+    "GET", _ADDRESS, scope="webhook", summary="The same without a body, where a webhook takes it", answer=Delivered
+)
+async def get_delivery(call: Call) -> web.StreamResponse:
+    return await _deliver(call, b"")
+
+
+async def _deliver(call: Call, body: bytes) -> web.StreamResponse:
+    name = call.param("webhook")
+    webhook = await find_webhook(call.service, call.tenant, name)
+    request = call.request
+    if request.method == "GET" and not webhook.terms.takes_get:
+        refused = problem(405, "method_not_allowed", "this webhook takes POST only")
+        refused.headers["Allow"] = "POST"
+        return refused
+    query = {option: request.query.getall(option) for option in request.query}
+    headers = {header.lower(): ", ".join(request.headers.getall(header)) for header in request.headers}
+    delivery = Delivery(request.method, query, headers, body)
+    await check(call.service, webhook, delivery)
+    challenge = challenge_of(webhook.terms, delivery)
+    if challenge is not None:
+        return json_answer({"challenge": challenge})
+    job_id = await accept(call.service, webhook, name, delivery)
+    return await _reply(call, webhook.terms, job_id)
+
+
+async def _reply(call: Call, terms: Terms, job_id: str) -> web.StreamResponse:
+    """The delivery is accepted: whatever keeps its result from being shown, the id is the answer."""
+    accepted = json_answer(Delivered(job_id), 202)
+    if terms.answer == "id":
+        return accepted
+    found = None
+    with suppress(FunctoryError, StoreError):
+        async with aclosing(ended_jobs(call.service, call.tenant, [job_id], terms.wait_s, call.is_heard)) as ended:
+            found = await anext(ended)
+    record = None if found is None else found[1]
+    if not isinstance(record, JobRecord) or not is_over(record) or record.outcome is None:
+        return accepted
+    if record.outcome.code is not Code.OK:
+        return problem(502, "job_failed", "the handler did not end well", {"id": job_id})
+    if not record.result_bytes:
+        return answer(b"", "text/plain", 204)
+    content_type = result_type(terms, record.outcome.result or b"")
+    shown = result_answer(call.service, call.tenant, record, content_type, "inline")
+    shown.headers["Content-Security-Policy"] = _SANDBOX
+    return shown
