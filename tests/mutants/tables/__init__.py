@@ -25,6 +25,7 @@ from tests.mutants.tables import (
     sync,
     tenants,
     web,
+    webhooks,
     workers,
 )
 
@@ -49,6 +50,7 @@ AREAS: dict[str, list[Mutant]] = {
     "operations": operations.MUTANTS,
     "daemon": daemon.MUTANTS,
     "alerts": alerts.MUTANTS,
+    "webhooks": webhooks.MUTANTS,
     "straight": straight.MUTANTS,
     "workers": workers.MUTANTS,
     "sync": sync.MUTANTS,

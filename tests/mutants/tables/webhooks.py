@@ -1,0 +1,75 @@
+"""What webhooks promise: only who proves it gets in, a delivery is one job, and strangers learn and cost little."""
+
+from tests.mutants.mutant import Mutant, in_file
+
+SIGNATURES = "tests/unit/functory/test_webhook_signatures.py"
+DELIVERIES = "tests/web/test_deliveries.py"
+
+signatures = in_file("functory/webhooks/signatures.py", SIGNATURES)
+schemes = in_file("functory/webhooks/schemes.py", SIGNATURES)
+payloads = in_file("functory/webhooks/payloads.py", "tests/unit/functory/test_webhook_payloads.py")
+operations = in_file("functory/operations/webhooks.py", DELIVERIES)
+terms = in_file("functory/operations/webhooks.py", "tests/web/test_webhooks.py")
+known = in_file("functory/operations/known_webhooks.py", DELIVERIES)
+answers = in_file("functory/web/api/deliveries.py", DELIVERIES)
+sqlite = in_file("store/sqlite/records/webhooks.py", "tests/contract/store/test_webhooks.py -k sqlite")
+
+MUTANTS: list[Mutant] = [
+    signatures(
+        "an empty key lets everybody in", "if (key := value.strip())]", "if (key := value.strip()) is not None]"
+    ),
+    signatures("a line end of a secret counts", "(key := value.strip())]", "(key := value)]"),
+    signatures("old signatures are good", "away_s is None or away_s > TOLERANCE_S", "away_s is None"),
+    signatures("a signature of tomorrow is good", "abs(now_ms / 1000 - int(time))", "now_ms / 1000 - int(time)"),
+    signatures("no time is a good time", "away_s is None or away_s", "away_s is not None and away_s"),
+    signatures("only the first signature counts", "signed.signatures[:_MOST_SIGNATURES]", "signed.signatures[:1]"),
+    signatures(
+        "a header may have any number of signatures", "signed.signatures[:_MOST_SIGNATURES]", "signed.signatures"
+    ),
+    signatures("hex in capitals is refused", "given.lower())", "given)"),
+    signatures("a token may be empty", "    if not given:\n", "    if given is None:\n"),
+    schemes("a key that is empty in base64 is one", "return key or value.encode()", "return key"),
+    schemes(
+        "slack does not sign the time",
+        '(as_sent(time), delivery.body)\n    return Signed("X-Slack',
+        '(b"", delivery.body)\n    return Signed("X-Slack',
+    ),
+    schemes(
+        "an empty name of a header means that of the scheme",
+        "if terms.delivery_header is None else",
+        "if not terms.delivery_header else",
+    ),
+    payloads("handlers see the token in the address", " if name != option}", "}"),
+    payloads("handlers see the token in a header", "name not in _PRIVATE and name != header", "name not in _PRIVATE"),
+    payloads("handlers see keys and cookies", "name not in _PRIVATE and name != header", "name != header"),
+    payloads("what is no text is JSON", "        data.decode()  # the codec", "        # the codec"),
+    operations(
+        "nobody is checked",
+        "        check_delivery(webhook.terms, webhook.values",
+        "        (lambda *_: None)(webhook.terms, webhook.values",
+    ),
+    operations(
+        "long bodies are not checked",
+        "await asyncio.to_thread(check_delivery, webhook.terms",
+        "await asyncio.to_thread(lambda *_: None, webhook.terms",
+    ),
+    operations("a delivery that is sent again is another job", "    if not named:", "    if named or not named:"),
+    operations("webhooks share the names of deliveries", 'key=f"webhook:{name}:{digest}"', 'key=f"webhook:{digest}"'),
+    operations(
+        "the body of a delivery that is sent again must be the same",
+        "fingerprint=Fingerprint(digest)",
+        "fingerprint=Fingerprint(hashlib.sha256(payload).hexdigest())",
+    ),
+    operations("a suspended tenant takes deliveries", '    webhook.who.require("submit")\n    return', "    return"),
+    operations("without its secret a webhook takes anything", "    if webhook.trouble:", "    if not webhook:"),
+    terms("who may manage lets others add jobs", '    who.require("submit")\n', ""),
+    terms("who may not read lets others read results", '        who.require("read")\n', "        pass\n"),
+    terms("secrets need not be set", "if absent := await", "if absent := not await"),
+    known("a change here waits", " or seen.changes != changes", ""),
+    known("a change elsewhere is never seen", "abs(now_ms - seen.at_ms) >= LIFE_S * 1000 or ", ""),
+    known("what strangers ask for is kept without end", "len(self._seen) >= _MAX_KNOWN", "False"),
+    answers("strangers read errors", "if record.outcome.code is not Code.OK:", "if False:"),
+    answers("a result may act for who is signed in", '    shown.headers["Content-Security-Policy"] = _SANDBOX\n', ""),
+    answers("every webhook takes GET", "and not webhook.terms.takes_get", "and False"),
+    sqlite("webhooks of all tenants are listed", "WHERE tenant = ? ORDER BY name", "WHERE ? <> '' ORDER BY name"),
+]
