@@ -12,7 +12,7 @@ import itertools
 import math
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, KeysView
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
@@ -170,9 +170,10 @@ class Pool(Generic[C]):
         finally:
             self._memory.give_back(_FOR_BUILDS, size_bytes)
 
-    def is_idle(self, key: ContextKey) -> bool:
-        """Whether a context of that key is idle now."""
-        return key in self._idle
+    @property
+    def idle_keys(self) -> KeysView[ContextKey]:
+        """A live view of the keys of which a context is idle."""
+        return self._idle.keys()
 
     def gauges(self) -> dict[str, int]:
         idle = sum(map(len, self._idle.values()))

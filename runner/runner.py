@@ -96,7 +96,7 @@ class Runner:
         self._http = HttpEngine(self._limits, flow=self.flow, resolver=Resolver(targets))
         self._modules = CompiledModules(self._settings.module_cache_bytes)
         self._running: dict[Run, dict[str, int]] = {}
-        self._warm = WarmTypes(self._pool.is_idle)
+        self._warm = WarmTypes(self._pool.idle_keys)
         self._programs = Programs()
 
     @property
@@ -228,7 +228,7 @@ class Runner:
     async def sweep(self) -> None:
         """Upkeep: end contexts that nobody uses, forget what is known of those that are gone."""
         await self._pool.sweep()
-        self._warm.forget(lambda key: not self._pool.is_idle(key))
+        self._warm.forget(lambda key: key not in self._pool.idle_keys)
 
     def when_burnt(self, listener: Callable[[str, float], None]) -> None:
         """The listener is told of processor time that idle contexts of a tenant have used."""

@@ -63,7 +63,7 @@ class Bench:
 
     def idle(self, names: str) -> list[str]:
         """Those of which a context is idle."""
-        return [name for name in names if self.pool.is_idle(ContextKey("acme", name))]
+        return [name for name in names if ContextKey("acme", name) in self.pool.idle_keys]
 
 
 async def test_idle_contexts_are_reused_and_the_oldest_goes_first() -> None:
