@@ -2,33 +2,58 @@
 
 import argparse
 import sys
+from typing import Any
 
 from functory.cli.arguments import given
 from functory.cli.job_views import MOST_CHARS, show_page
 from functory.cli.jobs import HELD, STATES
 from functory.client import Client
 from functory.errors import InvalidInput
+from functory.wire.jobs import Page
 
 
 async def list_jobs(client: Client, arguments: argparse.Namespace) -> int:
     named = given(unique=arguments.unique, key=arguments.job_key, failure=arguments.failure)
     states = _states(arguments.state, arguments.code)
     is_anywhere = bool(named) and not (arguments.state or arguments.code or arguments.since or arguments.until)
-    page = await client.results(
+    filters = given(
         type=arguments.type,
         state=None if is_anywhere else ",".join(states),
         code=arguments.code and ",".join(arguments.code),
         since_ms=arguments.since,
         until_ms=arguments.until,
+        contains=arguments.contains,
         limit=arguments.limit,
-        cursor=arguments.cursor,
         payload_bytes=None if arguments.json else MOST_CHARS,
-        **named,
     )
+    page = await _read(client, filters | named, arguments.cursor)
     status = show_page(arguments, page, _nothing([] if is_anywhere else states))
-    if not page.jobs and not named and not arguments.state and not arguments.code and not arguments.json:
+    if page.looked_at is not None and not arguments.json:
+        print(f"Looked at {page.looked_at:,} jobs.", file=sys.stderr)
+    if (
+        not page.jobs
+        and not named
+        and not arguments.contains
+        and not arguments.state
+        and not arguments.code
+        and not arguments.json
+    ):
         await _tell_of_others(client, arguments)
     return status
+
+
+async def _read(client: Client, filters: dict[str, Any], cursor: str | None) -> Page:
+    """A search goes on until it has found something, or has looked at all jobs."""
+    looked_at = 0
+    while True:
+        page = await client.results(**filters, cursor=cursor)
+        if page.looked_at is None:
+            return page
+        looked_at += page.looked_at
+        if page.jobs or page.cursor is None:
+            page.looked_at = looked_at
+            return page
+        cursor = page.cursor
 
 
 def _nothing(states: list[str]) -> str:

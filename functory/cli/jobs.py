@@ -155,6 +155,9 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
     named.add_argument(
         "--failure", metavar="ID", help="the jobs whose last run ended with this error: functory failures"
     )
+    parser.add_argument(
+        "--contains", metavar="TEXT", help="the jobs with this text in the payload's first KiB or in the last error"
+    )
     _add_paging(parser)
     add_remote(parser, run_results)
 

@@ -166,8 +166,8 @@ class JobCalls(Transport):
         return (await self._call("DELETE", self._path("job", job_id), jobs.DeletedJobs)).deleted
 
     async def results(self, **filters: object) -> jobs.Page:
-        """Jobs by `state`, `type`, `code`, time, `unique`, `key` or `failure`, with the first `payload_bytes` of each
-        payload."""
+        """Jobs by `state`, `type`, `code`, time, `unique`, `key`, `failure` or what each `contains`, with the first
+        `payload_bytes` of each payload."""
         return await self._call("GET", self._path("results"), jobs.Page, query=filters)
 
     async def schedules(self, **filters: object) -> jobs.Page:

@@ -15,7 +15,7 @@ authentication found; no tenant's name is ever taken from a request's content.
     numbered.py        jobs by number; unseen.py those that the store does not have
     job_log.py         the log of a job, also while it runs, and its progress
     bulk.py            cancel and delete many jobs by a filter; type_patterns.py types by pattern;
-                       finding.py jobs by unique name, key and failure
+                       finding.py jobs by unique name, key and failure; searching.py by what is in them
     workers.py         programs elsewhere that take jobs, renew them, report them and give them back;
                        worker_families.py the children of what they take; unasked.py types for which none asks
     replay.py          ended jobs again; replay_runs.py such runs that can be watched; ages.py how long ago jobs ended

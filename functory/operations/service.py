@@ -65,5 +65,7 @@ class Service:
     recent_waiting: RecentWaiting = field(default_factory=RecentWaiting)
     folder_turns: TenantTurns = field(default_factory=lambda: TenantTurns(Semaphore(2), of_one=1))
     """For archives that are being read: each keeps a thread busy."""
+    search_turns: TenantTurns = field(default_factory=lambda: TenantTurns(Semaphore(2), of_one=1))
+    """For searches, which read many jobs: the store has few readers."""
     create_turns: TenantTurns = field(default_factory=lambda: TenantTurns(Semaphore(4), of_one=2))
     """For jobs that are created together, in one write: others wait for it."""

@@ -212,17 +212,20 @@ class EndedJobs(Answer):
 
 
 class Page(Answer):
-    """`cursor` continues the listing; null when it is at its end."""
+    """`cursor` continues the listing; null when it is at its end. `looked_at`: of a search, how many jobs were read."""
 
     jobs: list[Job]
     cursor: str | None
+    looked_at: int | None = None
 
 
 class ResultsQuery(Request):
     """`state` is one or more, by commas: the jobs of one after those of the other. `code` is one or more of ok, failed,
     abandoned, cancelled, by commas; it applies to archived jobs. One of `unique`, `key` and `failure` looks for jobs
     that have it: without a state, a code and a time in all states, first those that are not over. Otherwise the state
-    is archived if there is none. `payload_bytes`: the first so many bytes of each payload."""
+    is archived if there is none. `contains` looks into the first KiB of each payload and the error of the last run,
+    in letters of any case: at up to 5,000 jobs, and the cursor goes on from there, also if nothing was found.
+    `payload_bytes`: the first so many bytes of each payload."""
 
     state: Annotated[str, Meta(pattern=whole(STATES))] | None = None
     type: Annotated[TypePattern, Meta(description="a type, or a GLOB pattern such as mail*")] | None = None
@@ -232,6 +235,7 @@ class ResultsQuery(Request):
     unique: Name | None = None
     key: Name | None = None
     failure: Failure | None = None
+    contains: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     payload_bytes: Annotated[int, Meta(ge=0, le=1024)] = 0
     cursor: Annotated[str, Meta(max_length=2000)] | None = None
     limit: Limit = 100

@@ -1,6 +1,6 @@
 """Routes of results: listings, raw results, children, the scoreboard, failures."""
 
-from typing import Final
+from typing import Final, TypedDict
 
 import msgspec
 from aiohttp import web
@@ -10,6 +10,7 @@ from functory.loops.slices import Slices
 from functory.operations import jobs, scoreboard, type_controls
 from functory.operations.finding import states_meant
 from functory.operations.jobs import Queued
+from functory.operations.searching import search
 from functory.web.api.large_job import result_answer
 from functory.web.api.rendering import show_children, show_page, show_quantiles
 from functory.web.http.answers import json_bytes
@@ -41,6 +42,12 @@ _ROW: Final = 100
 _TRIED_AGAIN: Final = frozenset({Code.RETRY, Code.ERROR})
 
 
+class _Listing(TypedDict):
+    cursor: str | None
+    limit: int
+    max_bytes: int
+
+
 class ChildrenQuery(Request):
     cursor: str | None = None
 
@@ -64,17 +71,17 @@ async def list_results(call: Call, query: ResultsQuery) -> Page:
         states = list(states_meant(where))
     async with call.web.listings.of(call.tenant):
         call.refuse_unheard()
-        page = await jobs.list_states(
-            call.service,
-            call.tenant,
-            states,
-            where,
-            named=query.type,
-            cursor=query.cursor,
-            limit=query.limit,
-            max_bytes=query.payload_bytes,
-        )
-        return show_page(page, with_payloads=query.payload_bytes > 0)
+        listing: _Listing = {"cursor": query.cursor, "limit": query.limit, "max_bytes": query.payload_bytes}
+        looked_at = None
+        if query.contains is None:
+            page = await jobs.list_states(call.service, call.tenant, states, where, named=query.type, **listing)
+        else:
+            page, looked_at = await search(
+                call.service, call.tenant, states, where, query.contains, named=query.type, **listing
+            )
+        shown = show_page(page, with_payloads=query.payload_bytes > 0)
+        shown.looked_at = looked_at
+        return shown
 
 
 @routes.add(

@@ -1,12 +1,13 @@
-"""Jobs of a tenant by state, type and outcome, page by page: a cursor, never a scan."""
+"""Jobs of a tenant by state, type and outcome, page by page; or by what is in them, so many at a time."""
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypedDict
 from urllib.parse import quote, urlencode
 
 from functory.errors import InvalidInput
 from functory.operations import jobs
 from functory.operations.ages import AGES, ANY_AGE, span_of
 from functory.operations.finding import EVERY_STATE
+from functory.operations.searching import search
 from functory.web.pages import inert_text
 from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Go, Page, Pages
@@ -18,6 +19,8 @@ from vocabulary.names import type_of
 pages = Pages()
 
 PAGE_JOBS: Final = 50
+MOST_SOUGHT: Final = 200
+"""Characters of a text that is looked for."""
 NOT_ENDED: Final = "unfinished"
 """In place of a state: all others than archived, one after the other."""
 ANY_STATE: Final = "all"
@@ -44,6 +47,12 @@ CODES: Final = {
     "abandoned": "abandoned",
     "cancelled": "cancelled",
 }
+
+
+class _Listing(TypedDict):
+    cursor: str | None
+    limit: int
+    max_bytes: int
 
 
 class Deed(NamedTuple):
@@ -84,22 +93,22 @@ async def list_jobs(call: PageCall) -> Page:
     states = _SEVERAL[state] if state in _SEVERAL else (JobState(state),)
     where = JobFilter(states[0], None, codes_of(code) if code else None, *span_of(age, call.now_ms))
     where = where._replace(unique=named["unique"] or None, key=named["key"] or None, failure=named["failure"] or None)
-    cursor = call.query("cursor") or None
+    cursor, contains = call.query("cursor") or None, call.query("contains")[:MOST_SOUGHT]
+    listing: _Listing = {"cursor": cursor, "limit": PAGE_JOBS, "max_bytes": jobs.LINE_BYTES}
+    looked_at: int | None = None
     try:
-        page = await jobs.list_states(
-            call.service,
-            call.tenant,
-            states,
-            where,
-            named=type_name or None,
-            cursor=cursor,
-            limit=PAGE_JOBS,
-            max_bytes=jobs.LINE_BYTES,
-        )
+        if contains:
+            page, looked_at = await search(
+                call.service, call.tenant, states, where, contains, named=type_name or None, **listing
+            )
+        else:
+            page = await jobs.list_states(call.service, call.tenant, states, where, named=type_name or None, **listing)
     except (InvalidInput, InvalidValue) as error:
         call.refusal, page = str(error), JobPage((), None)
     values = {
         "lines": [line_of(record) for record in page.records],
+        "contains": contains,
+        "looked_at": looked_at,
         "next": page.cursor,
         "is_first": cursor is None,
         "state": state,
@@ -111,7 +120,7 @@ async def list_jobs(call: PageCall) -> Page:
         "type": type_name,
         "named": named,
         "is_named": any(named.values()),
-        "deeds": _deeds(call, state, code, age) if call.may("manage") and not named["unique"] else [],
+        "deeds": [] if named["unique"] or contains or not call.may("manage") else _deeds(call, state, code, age),
         "now_ms": call.now_ms,
     }
     return Page("jobs.html", values, 422 if call.refusal else 200)

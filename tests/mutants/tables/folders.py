@@ -16,8 +16,8 @@ MUTANTS: list[Mutant] = [
     tars("records of a header are free", "        if records > _MOST_RECORDS:", "        if False:"),
     in_file("functory/operations/service.py", "tests/web/test_folders.py")(
         "one tenant's archives take every turn",
-        "TenantTurns(Semaphore(2), of_one=1)",
-        "TenantTurns(Semaphore(2), of_one=2)",
+        "folder_turns: TenantTurns = field(default_factory=lambda: TenantTurns(Semaphore(2), of_one=1))",
+        "folder_turns: TenantTurns = field(default_factory=lambda: TenantTurns(Semaphore(2), of_one=2))",
     ),
     in_file("functory/loops/tenant_turns.py", "tests/unit/functory/test_tenant_turns.py")(
         "a tenant stands in line as often as it likes",

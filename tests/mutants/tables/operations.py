@@ -9,6 +9,7 @@ JOBS = "tests/web/test_jobs.py"
 
 keyring = in_file("functory/operations/keyring.py", KEYS)
 principal = in_file("functory/operations/principal.py", f"tests/web/test_scopes.py {KEYS}")
+searching = in_file("functory/operations/searching.py", "tests/web/test_searching.py")
 sessions = in_file("functory/operations/sessions.py", SESSIONS)
 quotas = in_file(
     "functory/intake/admission.py", "tests/web/test_security.py tests/web/test_add.py tests/web/test_jobs.py"
@@ -280,5 +281,17 @@ MUTANTS: list[Mutant] = [
         "an unreadable handler is stored",
         "        await service.trial_runs.check(jobtype, handler)\n    else:",
         "        pass\n    else:",
+    ),
+    searching("a search has no end", "or looked_at >= MOST_LOOKED_AT", ""),
+    searching(
+        "a page has more jobs than were asked for",
+        "> (room := limit - len(found))",
+        "> 1000 + (room := limit - len(found))",
+    ),
+    searching("letters must be written as they are in the payload", "in record.job.data.lower()", "in record.job.data"),
+    searching("errors are not looked at", ' or wanted in message.encode("utf-8", "surrogatepass").lower()', ""),
+    searching("all that was read of a payload is shown", "data=record.job.data[:max_bytes]", "data=record.job.data"),
+    searching(
+        "a tenant searches as often as it likes", "    async with service.search_turns.of(tenant):", "    if True:"
     ),
 ]
