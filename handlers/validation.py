@@ -38,6 +38,8 @@ MAX_MEMORY_MB: Final = 4096
 MAX_ENV_ENTRIES: Final = 64
 MAX_ENV_BYTES: Final = 32 * 1024
 MAX_SECRETS: Final = 16
+MAX_SIGNING: Final = 4
+"""Of an http handler, which signs with them."""
 MAX_HOSTS: Final = 32
 MAX_HOOK_BYTES: Final = 256 * 1024
 
@@ -250,11 +252,11 @@ def secret_name_trouble(name: str) -> str:
 def _secrets(value: object, env: Mapping[str, Any], language: Language) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
         raise InvalidHandlerError("secrets", 'must be a list of names, such as ["API_KEY"]')
-    if value and not language.in_context:
-        hint = "call with a secret from python or node" if language.name == "http" else "give workers theirs yourself"
-        raise InvalidHandlerError("secrets", f"are not sent by {language.name} handlers: {hint}")
-    if len(value) > MAX_SECRETS:
-        raise InvalidHandlerError("secrets", f"has {len(value)} names, at most {MAX_SECRETS} are taken")
+    if value and language.is_external:
+        raise InvalidHandlerError("secrets", "are not sent to workers: give them theirs yourself")
+    most = MAX_SECRETS if language.in_context else MAX_SIGNING
+    if len(value) > most:
+        raise InvalidHandlerError("secrets", f"has {len(value)} names, at most {most} are taken")
     names = tuple(dict.fromkeys(map(check_secret_name, value)))
     if both := next((name for name in names if name in env), None):
         raise InvalidHandlerError("secrets", f"{both} is in env too; leave it out of one of them")

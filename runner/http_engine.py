@@ -8,6 +8,7 @@ the same gate. No proxy, no cookies, no decompression.
 
 import asyncio
 import errno
+import hashlib
 import os
 import socket
 import time
@@ -35,6 +36,7 @@ from runner.resolver import Resolver
 from runner.status_lines import Line, is_one_status_line, parse_answer
 from runner.targets import UNREACHABLE, check_address
 from vocabulary.names import tenant_of, type_of
+from vocabulary.signed_messages import headers_of
 
 _MAX_CONNECTIONS: Final = 100
 _MAX_REDIRECTS: Final = 5
@@ -98,12 +100,20 @@ class HttpEngine:
         self._resolver = resolver
         self._session: aiohttp.ClientSession | None = None
 
-    async def run(self, jobtype: str, handler: Handler, jobs: Sequence[BatchJob], on_stopped: OnStopped) -> None:
-        """Post the jobs and report every one. A payload with a newline cannot share a POST and goes alone."""
+    async def run(
+        self,
+        jobtype: str,
+        handler: Handler,
+        jobs: Sequence[BatchJob],
+        on_stopped: OnStopped,
+        secrets: Sequence[str] = (),
+    ) -> None:
+        """Post the jobs and report every one. A payload with a newline cannot share a POST and goes alone. secrets: to
+        sign with; they are not sent."""
         together = [job for job in jobs if b"\n" not in job.data]
         for batch in ([together] if together else []) + [[job] for job in jobs if b"\n" in job.data]:
             started_at = time.monotonic()
-            lines, after_ms = await self._post(jobtype, handler, batch)
+            lines, after_ms = await self._post(jobtype, handler, batch, secrets)
             duration_ms = (time.monotonic() - started_at) * 1000 / len(batch)
             on_stopped(
                 [
@@ -128,12 +138,14 @@ class HttpEngine:
         if session is not None:
             await session.close()
 
-    async def _post(self, jobtype: str, handler: Handler, batch: Sequence[BatchJob]) -> tuple[list[Line], int | None]:
+    async def _post(
+        self, jobtype: str, handler: Handler, batch: Sequence[BatchJob], secrets: Sequence[str]
+    ) -> tuple[list[Line], int | None]:
         count = len(batch)
         timeout_s = handler.timeout_s * count
         try:
             async with asyncio.timeout(timeout_s):
-                status, headers, body = await self._follow(jobtype, handler, batch)
+                status, headers, body = await self._follow(jobtype, handler, batch, secrets)
         except TimeoutError:
             return [Line(outcome.TIMED_OUT, f"timed out after {timeout_s:g} s".encode())] * count, None
         except TargetRefusedError as err:
@@ -161,7 +173,7 @@ class HttpEngine:
         return await parse_answer(body, count, self._limits, makes_jobs=makes_jobs), None
 
     async def _follow(
-        self, jobtype: str, handler: Handler, batch: Sequence[BatchJob]
+        self, jobtype: str, handler: Handler, batch: Sequence[BatchJob], secrets: Sequence[str]
     ) -> tuple[int, dict[str, str], bytes]:
         url = URL(handler.body)
         body = b"".join([job.data + b"\n" for job in batch])
@@ -171,6 +183,8 @@ class HttpEngine:
             "Functory-Type": type_of(jobtype),
             "Functory-Jobs": str(len(batch)),
         }
+        if secrets:
+            headers |= headers_of(list(secrets), _message_id(batch), int(time.time()), body)
         _tenant.set(tenant_of(jobtype))
         for _ in range(_MAX_REDIRECTS + 1):
             if url.scheme not in {"http", "https"} or url.host is None or url.user is not None:
@@ -225,6 +239,13 @@ class HttpEngine:
         made = socket.socket(family, kind, proto)
         made.setblocking(False)
         return made
+
+
+def _message_id(batch: Sequence[BatchJob]) -> str:
+    """The same when the same jobs are posted again: that of the job, or one for all of them."""
+    if len(batch) == 1:
+        return batch[0].id
+    return "batch-" + hashlib.sha256(" ".join([job.id for job in batch]).encode()).hexdigest()[:32]
 
 
 class _TooBigError(Exception):

@@ -244,9 +244,7 @@ class Runner:
         """One message's worth of jobs. False when the rest is to be given back."""
         language = LANGUAGES[run.handler.lang]
         if not language.in_context:
-            if not run.may_start():
-                return False
-            return await self._post(run, batch)
+            return await self._sign_and_post(run, batch)
         reports = MaskedReports(with_hints(run.handler, run.stopped), self._limits.reply_bytes)
         try:
             return await self._run_in_context(run, batch, language, reports)
@@ -283,12 +281,23 @@ class Runner:
     async def _give(self, tenant: str, handler: Handler) -> GivenSecrets:
         return await self._secrets.read(tenant, handler.secrets) if handler.secrets else NO_SECRETS
 
-    async def _post(self, run: Run, batch: Sequence[BatchJob]) -> bool:
+    async def _sign_and_post(self, run: Run, batch: Sequence[BatchJob]) -> bool:
+        try:
+            given = await self._give(run.tenant, run.handler)
+        except SecretsLockedError:
+            return False
+        except SecretMissingError as err:
+            run.stopped(self._not_started(err, [job for job in batch if job.id in run.ids]))
+            return True
+        keys = [value.strip() or value for value in given.values.values()]  # they come from files with line ends
+        return run.may_start() and await self._post(run, batch, keys)
+
+    async def _post(self, run: Run, batch: Sequence[BatchJob], secrets: Sequence[str]) -> bool:
         """The jobs share one request, so it is broken off only when all of them are cancelled."""
         batch = run.without_cancelled(batch, Level.L3)
         if not batch:
             return True
-        post = asyncio.ensure_future(self._http.run(run.jobtype, run.handler, batch, run.stopped))
+        post = asyncio.ensure_future(self._http.run(run.jobtype, run.handler, batch, run.stopped, secrets))
         run.stop = lambda _: run.is_all_cancelled(batch) and post.cancel()
         try:
             await post

@@ -10,6 +10,7 @@ clock.py       the wall clock and a monotonic one; tests bring their own
 time_text.py   times as text, and back
 zones.py       time zones
 sizes.py       units of sizes
+signed_messages.py   messages that are signed as Standard Webhooks says
 terminal_codes.py   what programs colour their output with, taken out of a text
 token_bucket.py   the arithmetic of a rate with a burst
 columns.py     named tuples by the batch

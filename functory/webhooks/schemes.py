@@ -8,8 +8,6 @@ standard   Standard Webhooks: webhook-signature: v1,BASE64[ v1,BASE64], of `ID.T
 hmac       a header, an algorithm, a form and a prefix of the tenant's choice, of the body
 """
 
-import base64
-import binascii
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -18,6 +16,7 @@ import msgspec
 
 from functory.webhooks.delivery import Delivery, as_sent
 from functory.webhooks.terms import Algorithm, Digest, Terms
+from vocabulary.signed_messages import VERSION, key_of, signed
 
 DELIVERY_HEADERS: Final[Mapping[str, str]] = MappingProxyType(
     {"github": "X-GitHub-Delivery", "gitlab": "Idempotency-Key", "standard": "webhook-id"}
@@ -25,7 +24,6 @@ DELIVERY_HEADERS: Final[Mapping[str, str]] = MappingProxyType(
 """The header that names a delivery, and is the same when it is sent again."""
 GITLAB_TOKEN: Final = "X-Gitlab-Token"  # noqa: S105 (the name of a header)
 _STANDARD_FAMILIES: Final = ("webhook", "svix")
-_STANDARD_KEY: Final = "whsec_"
 
 
 class Signed(NamedTuple):
@@ -102,20 +100,9 @@ def _stripe(_: Terms, delivery: Delivery) -> Signed:
 def _standard(_: Terms, delivery: Delivery) -> Signed:
     family = next((it for it in _STANDARD_FAMILIES if delivery.header(f"{it}-signature")), _STANDARD_FAMILIES[0])
     named, time = delivery.header(f"{family}-id"), delivery.header(f"{family}-timestamp")
-    signatures = _after("v1,", delivery.header(f"{family}-signature").split())
-    message = b"%b.%b.%b" % (as_sent(named), as_sent(time), delivery.body)
-    return Signed(f"{family}-signature", message, signatures, time, digest="base64", key_of=_standard_key)
-
-
-def _standard_key(value: str) -> bytes:
-    """Base64 behind `whsec_`; whatever is not that is the key itself."""
-    if not value.startswith(_STANDARD_KEY):
-        return value.encode()
-    try:
-        key = base64.b64decode(value.removeprefix(_STANDARD_KEY), validate=True)
-    except (binascii.Error, ValueError):
-        key = b""
-    return key or value.encode()
+    signatures = _after(VERSION, delivery.header(f"{family}-signature").split())
+    message = signed(as_sent(named), as_sent(time), delivery.body)
+    return Signed(f"{family}-signature", message, signatures, time, digest="base64", key_of=key_of)
 
 
 def _after(prefix: str, texts: list[str]) -> tuple[str, ...]:

@@ -43,6 +43,7 @@ Disks
 
 Contexts and handlers
   engines.py            the same behaviours in every language, and how jobs stopped
+  secret_shelf.py       secrets in memory, for runners; http_target.py a server that http handlers call
   contexts.py           small programs, limits that are reached quickly
   processes.py          other processes as /proc shows them
   egress.py             hosts to call through the proxy, and a client that speaks to it by hand;

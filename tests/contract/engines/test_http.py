@@ -2,12 +2,11 @@
 
 import asyncio
 import ipaddress
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 from handlers.model import Handler
 from runner.http_engine import after_ms
@@ -15,46 +14,16 @@ from runner.limits import ContextLimits
 from runner.plain import PlainLauncher
 from runner.runner import Runner, RunnerSettings
 from tests.support.engines import Run, jobs, run
+from tests.support.http_target import Target, open_target
 from vocabulary.new_job import NewJob
 
-Answer = Callable[[web.Request, bytes], Awaitable[web.StreamResponse]]
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1"))
-
-
-class Target:
-    """A server whose answer each test writes; it remembers what it was sent."""
-
-    def __init__(self) -> None:
-        self.bodies: list[bytes] = []
-        self.headers: list[dict[str, str]] = []
-        self.answer: Answer | None = None
-        self.url = ""
-
-    async def handle(self, request: web.Request) -> web.StreamResponse:
-        body = await request.read()
-        self.bodies.append(body)
-        self.headers.append(dict(request.headers))
-        assert self.answer is not None
-        return await self.answer(request, body)
-
-    def says(self, text: str | bytes, status: int = 200, **headers: str) -> None:
-        async def answer(_request: web.Request, _body: bytes) -> web.Response:
-            data = text.encode() if isinstance(text, str) else text
-            return web.Response(body=data, status=status, headers=headers)
-
-        self.answer = answer
 
 
 @pytest.fixture
 async def target() -> AsyncIterator[Target]:
-    made = Target()
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", made.handle)
-    server = TestServer(app)
-    await server.start_server()
-    made.url = str(server.make_url("/jobs"))
-    yield made
-    await server.close()
+    async with open_target() as made:
+        yield made
 
 
 @pytest.fixture

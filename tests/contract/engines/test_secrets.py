@@ -9,41 +9,17 @@ import pytest
 import pytest_asyncio
 
 from handlers.model import Handler
-from runner.errors import SecretMissingError, SecretsLockedError
 from runner.glimpse import Glimpse
 from runner.launch import Launcher
-from runner.masking import Masker
 from runner.outcome import OOM_KILLED
 from runner.plain import PlainChild
 from runner.runner import Runner
 from runner.sandbox.child import SandboxedChild
-from runner.secrets import GivenSecrets
 from tests.support.engines import Run, jobs, run
+from tests.support.secret_shelf import VALUE, Shelf
 from tests.support.service import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-VALUE = "s3same-öpen/42"
-
-
-class Shelf:
-    """Secrets in memory."""
-
-    def __init__(self) -> None:
-        self.values = {"API_KEY": VALUE, "OTHER": "not-asked-for"}
-        self.version = 1
-
-    def why_locked(self, tenant: str, names: tuple[str, ...]) -> str:
-        return "" if tenant == "acme" or not names else "the key is in another castle"
-
-    async def read(self, tenant: str, names: tuple[str, ...]) -> GivenSecrets:
-        if tenant != "acme":
-            raise SecretsLockedError("the key is in another castle")
-        try:
-            values = {name: self.values[name] for name in names}
-        except KeyError as error:
-            raise SecretMissingError(f"the secret {error.args[0]} is not set") from None
-        return GivenSecrets(values, f"{names}:{self.version}", Masker(values.values()))
 
 
 @pytest.fixture

@@ -12,6 +12,10 @@ operations = in_file("functory/operations/webhooks.py", DELIVERIES)
 terms = in_file("functory/operations/webhooks.py", "tests/web/test_webhooks.py")
 known = in_file("functory/operations/known_webhooks.py", DELIVERIES)
 answers = in_file("functory/web/api/deliveries.py", DELIVERIES)
+POSTS = "tests/contract/engines/test_signed_posts.py"
+posts = in_file("runner/http_engine.py", POSTS)
+runner = in_file("runner/runner.py", POSTS)
+messages = in_file("vocabulary/signed_messages.py", f"{POSTS} {SIGNATURES}")
 sqlite = in_file("store/sqlite/records/webhooks.py", "tests/contract/store/test_webhooks.py -k sqlite")
 
 MUTANTS: list[Mutant] = [
@@ -28,7 +32,6 @@ MUTANTS: list[Mutant] = [
     ),
     signatures("hex in capitals is refused", "given.lower())", "given)"),
     signatures("a token may be empty", "    if not given:\n", "    if given is None:\n"),
-    schemes("a key that is empty in base64 is one", "return key or value.encode()", "return key"),
     schemes(
         "slack does not sign the time",
         '(as_sent(time), delivery.body)\n    return Signed("X-Slack',
@@ -72,4 +75,22 @@ MUTANTS: list[Mutant] = [
     answers("a result may act for who is signed in", '    shown.headers["Content-Security-Policy"] = _SANDBOX\n', ""),
     answers("every webhook takes GET", "and not webhook.terms.takes_get", "and False"),
     sqlite("webhooks of all tenants are listed", "WHERE tenant = ? ORDER BY name", "WHERE ? <> '' ORDER BY name"),
+    posts(
+        "posts are not signed",
+        "        if secrets:\n            headers |=",
+        "        if not secrets:\n            headers |=",
+    ),
+    posts(
+        "each try is another message",
+        'hashlib.sha256(" ".join([job.id for job in batch])',
+        'hashlib.sha256(" ".join([str(id(job)) for job in batch])',
+    ),
+    runner(
+        "jobs whose secret is not set are posted",
+        "        except SecretMissingError as err:\n            run.stopped(",
+        "        except SecretMissingError as err:\n            return await self._post(run, batch, ())\n            run.stopped(",
+    ),
+    runner("the line end of a secret signs", "[value.strip() or value for", "[value for"),
+    messages("only the first secret signs", "for secret in secrets]", "for secret in secrets[:1]]"),
+    messages("a key that is empty in base64 is one", "    return key or secret.encode()", "    return key"),
 ]

@@ -113,7 +113,7 @@ def test_everything_that_can_be_said_comes_back_as_it_went() -> None:
         ({"lang": "wasm", "body": WASM, "before": "x"}, "before"),
         ({"lang": "http", "body": "http://x.example/", "before": "x"}, "before"),
         ({"lang": "http", "body": "http://x.example/", "env": {"A": "1"}}, "env"),
-        ({"lang": "http", "body": "http://x.example/", "secrets": ["A"]}, "secrets"),
+        ({"lang": "http", "body": "http://x.example/", "secrets": [f"A{n}" for n in range(5)]}, "secrets"),
         ({"lang": "worker", "secrets": ["A"]}, "secrets"),
         ({"secrets": "A"}, "secrets"),
         ({"secrets": [1]}, "secrets"),
