@@ -92,6 +92,7 @@ class Runner:
         self._trees = trees or NoTreeSource()
         self._pool: Pool[ProcessContext] = Pool(self._settings.pool)
         self.flow = Flow(self._settings.flow)
+        self._search_turn = asyncio.Lock()
         targets = Targets(self._settings.hosts_allowed, self._settings.http_allowed)
         self._http = HttpEngine(self._limits, flow=self.flow, resolver=Resolver(targets))
         self._modules = CompiledModules(self._settings.module_cache_bytes)
@@ -247,7 +248,9 @@ class Runner:
             if not run.may_start():
                 return False
             return await self._post(run, batch)
-        reports = MaskedReports(with_hints(run.handler, run.stopped), self._limits.reply_bytes)
+        reports = MaskedReports(
+            with_hints(run.handler, run.stopped), self._limits.reply_bytes, self._search_turn, self.flow, run.tenant
+        )
         try:
             return await self._run_in_context(run, batch, language, reports)
         except SecretsLockedError:  # no fault of the jobs: a daemon that has the key may run them
