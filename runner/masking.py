@@ -28,6 +28,8 @@ _AT_ONCE_BYTES: Final = 16 * 1024
 """So much is searched on the event loop; what is bigger, beside it."""
 _IN_A_TURN_BYTES: Final = 64 * 1024
 """So much of what several jobs left is searched before others have their turn."""
+_LONG_BYTES: Final = 256 * 1024
+"""To search more may take a second. It has turns of its own, for which what is shorter does not wait."""
 
 
 class Masker:
@@ -100,27 +102,36 @@ class Masker:
         return option if masked == parts else "=".join(quote(part, safe="*") for part in masked)
 
 
+class SearchTurns:
+    def __init__(self) -> None:
+        self._long, self._short = asyncio.Lock(), asyncio.Lock()
+
+    def of(self, size_bytes: int) -> asyncio.Lock:
+        """Whose holder may search so much."""
+        return self._long if size_bytes > _LONG_BYTES else self._short
+
+
 class MaskedReports:
     """Passes on how jobs stopped, in order, with everything masked. What is large is searched in a thread meanwhile, so
     that no tenant's results hold up the loop; `finish` waits for that. What waits for it counts as held (flow.py), so
     that contexts which are faster are not read from.
 
-    Only one thread searches at a time, whoever asks: a second would add nothing but another that keeps the interpreter
-    from the event loop, and what a search takes of memory."""
+    Only one thread searches long texts and one the others, whoever asks: more would add nothing but others that keep
+    the interpreter from the event loop, and what a search takes of memory."""
 
     def __init__(
         self,
         deliver: Callable[[Sequence[Stopped]], None],
         max_bytes: int,
-        turn: asyncio.Lock,
+        turns: SearchTurns,
         flow: Flow,
         tenant: str,
     ) -> None:
-        """turn: to search in a thread; one for all."""
+        """turns: to search in a thread; the same for all."""
         self.masker: Masker | None = None
         self._deliver = deliver
         self._max_bytes = max_bytes
-        self._turn = turn
+        self._turns = turns
         self._flow = flow
         self._tenant = tenant
         self._waiting: deque[list[Stopped]] = deque()
@@ -161,7 +172,7 @@ class MaskedReports:
     async def _work(self, masker: Masker) -> None:
         while self._waiting:
             stopped = self._waiting[0]
-            async with self._turn:
+            async with self._turns.of(sum(map(_searched_bytes, stopped))):
                 masked = await asyncio.to_thread(lambda rows: list(map(masker.hide_in, rows)), stopped)
             self._pass_on(masked)
         self._task = None

@@ -163,9 +163,10 @@ MUTANTS: list[Mutant] = [
     ),
     masking(
         "every tenant's secrets are searched in a thread of its own",
-        "            async with self._turn:\n                masked",
-        "            if True:\n                masked",
+        "            async with self._turns.of(sum(map(_searched_bytes, stopped))):\n",
+        "            if True:\n",
     ),
+    masking("short texts wait for long ones", "self._long if size_bytes > _LONG_BYTES else self._short", "self._short"),
     masking(
         "what waits to be searched is not held",
         "        self._flow.hold(self._tenant, sum(map(held_bytes, bounded)))\n",
