@@ -23,6 +23,8 @@ _FEW: Final = 64
 """Of so few beginnings each is searched with `in`: that is faster than the index, and bounded, as they are short."""
 _BEGINNING: Final = 32
 _WORD: Final = 4
+_PART_BYTES: Final = 64 * 1024
+"""Of the text, looked at together: whole words."""
 
 
 class Span(NamedTuple):
@@ -62,26 +64,32 @@ class FormSearch:
             if size := self._by_head[data[start : start + KEY_BYTES]].longest_at(data, start, budget):
                 yield Span(start, start + size)
 
-    def _candidates(self, data: bytes, budget: Budget) -> list[int]:
-        """Where a form may start, as its first bytes are there. Looked at are whole words at even places: one of them
-        is in the first bytes of any form, wherever it starts."""
+    def _candidates(self, data: bytes, budget: Budget) -> Iterator[int]:
+        """Where a form may start, as its first bytes are there. In order, and a part of the text after the other: other
+        threads get the interpreter in between, and a text that is full of such places takes little memory."""
         if self._few is not None and not any(beginning in data for beginning in self._few):
-            return []
-        starts = list[int]()
+            return
+        view = memoryview(data)
+        for begin in range(0, len(data), _PART_BYTES):
+            yield from sorted(self._in_part(data, view, begin, budget))
+
+    def _in_part(self, data: bytes, view: memoryview, begin: int, budget: Budget) -> Iterator[int]:
+        """Looked at are whole words at even places: one of them is in the first bytes of any form, wherever it starts.
+        The first of a part may be that of a form which starts a byte before it."""
         for offset in (0, _WORD // 2):
-            size = (len(data) - offset) // _WORD * _WORD
-            words = memoryview(data)[offset : offset + size].cast("I")
+            first = begin + offset
+            size = min(len(data) - first, _PART_BYTES) // _WORD * _WORD
+            words = view[first : first + size].cast("I")
             hits = bytes(map(self._words.__contains__, words))
             at = hits.find(1)
             while at >= 0:
                 budget.take(1)
-                place = offset + at * _WORD
+                place = first + at * _WORD
                 for start in (place - 1, place):
                     if start >= 0 and data[start : start + KEY_BYTES] in self._by_head:
                         budget.take(_STEPS_PER_START)
-                        starts.append(start)
+                        yield start
                 at = hits.find(1, at + 1)
-        return sorted(starts)
 
 
 def _trees(ordered: Iterable[bytes]) -> dict[bytes, FormTree]:

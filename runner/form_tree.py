@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 
 STEPS_PER_BYTE: Final = 1
 _FREE_STEPS: Final = 1024
+_MOST_STEPS: Final = 2_000_000
+"""Of one text, however long it is: others wait for it, and some of these steps are half a microsecond."""
 _STEP_BYTES: Final = 512
 """A comparison of more bytes counts as several steps."""
 
@@ -24,7 +26,7 @@ class Budget:
     """The steps that may be taken to search one text, however many parts of it are searched."""
 
     def __init__(self, size_bytes: int) -> None:
-        self._left = _FREE_STEPS + STEPS_PER_BYTE * size_bytes
+        self._left = min(_FREE_STEPS + STEPS_PER_BYTE * size_bytes, _MOST_STEPS)
 
     def take(self, steps: int) -> None:
         """Raises TooCostly."""

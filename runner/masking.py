@@ -15,9 +15,10 @@ from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
 from runner import outcome
+from runner.flow import Flow
 from runner.form_search import KEY_BYTES, FormSearch, Span, merged
 from runner.form_tree import Budget, TooCostly
-from runner.outcome import Stopped, size_bytes
+from runner.outcome import Stopped, held_bytes, size_bytes
 from runner.secret_forms import forms_of
 from runner.wrapped_text import LONGEST_BREAK, SHORTEST_LINE, blocks_in
 from vocabulary.new_job import NewJob
@@ -25,6 +26,10 @@ from vocabulary.new_job import NewJob
 MASK: Final = b"***"
 _AT_ONCE_BYTES: Final = 16 * 1024
 """So much is searched on the event loop; what is bigger, beside it."""
+_IN_A_TURN_BYTES: Final = 64 * 1024
+"""So much of what several jobs left is searched before others have their turn."""
+_LONG_BYTES: Final = 256 * 1024
+"""To search more may take a second. It has turns of its own, for which what is shorter does not wait."""
 
 
 class Masker:
@@ -97,14 +102,38 @@ class Masker:
         return option if masked == parts else "=".join(quote(part, safe="*") for part in masked)
 
 
+class SearchTurns:
+    def __init__(self) -> None:
+        self._long, self._short = asyncio.Lock(), asyncio.Lock()
+
+    def of(self, size_bytes: int) -> asyncio.Lock:
+        """Whose holder may search so much."""
+        return self._long if size_bytes > _LONG_BYTES else self._short
+
+
 class MaskedReports:
     """Passes on how jobs stopped, in order, with everything masked. What is large is searched in a thread meanwhile, so
-    that no tenant's results hold up the loop; `finish` waits for that."""
+    that no tenant's results hold up the loop; `finish` waits for that. What waits for it counts as held (flow.py), so
+    that contexts which are faster are not read from.
 
-    def __init__(self, deliver: Callable[[Sequence[Stopped]], None], max_bytes: int) -> None:
+    Only one thread searches long texts and one the others, whoever asks: more would add nothing but others that keep
+    the interpreter from the event loop, and what a search takes of memory."""
+
+    def __init__(
+        self,
+        deliver: Callable[[Sequence[Stopped]], None],
+        max_bytes: int,
+        turns: SearchTurns,
+        flow: Flow,
+        tenant: str,
+    ) -> None:
+        """turns: to search in a thread; the same for all."""
         self.masker: Masker | None = None
         self._deliver = deliver
         self._max_bytes = max_bytes
+        self._turns = turns
+        self._flow = flow
+        self._tenant = tenant
         self._waiting: deque[list[Stopped]] = deque()
         self._waiting_bytes = 0
         self._task: asyncio.Task[None] | None = None
@@ -116,7 +145,9 @@ class MaskedReports:
         if not self._waiting and sum(map(_searched_bytes, stopped)) <= _AT_ONCE_BYTES:
             self._deliver(list(map(self.masker.hide_in, stopped)))
             return
-        self._waiting.append([self._bounded(one) for one in stopped])
+        bounded = [self._bounded(one) for one in stopped]
+        self._flow.hold(self._tenant, sum(map(held_bytes, bounded)))
+        self._waiting += _in_turns(bounded)
         if self._task is None:
             self._task = asyncio.create_task(self._work(self.masker), name="mask results")
 
@@ -127,7 +158,7 @@ class MaskedReports:
                 await self._task
         finally:
             while self._waiting and self.masker is not None:  # only when it was cancelled
-                self._deliver(list(map(self.masker.hide_in, self._waiting.popleft())))
+                self._pass_on(list(map(self.masker.hide_in, self._waiting[0])))
 
     def _bounded(self, one: Stopped) -> Stopped:
         """What waits is held in memory: all of it together may be as big as what one job may leave."""
@@ -141,12 +172,30 @@ class MaskedReports:
     async def _work(self, masker: Masker) -> None:
         while self._waiting:
             stopped = self._waiting[0]
-            masked = await asyncio.to_thread(lambda rows: list(map(masker.hide_in, rows)), stopped)
-            self._waiting.popleft()
-            self._waiting_bytes -= sum(map(size_bytes, stopped))
-            self._deliver(masked)
+            async with self._turns.of(sum(map(_searched_bytes, stopped))):
+                masked = await asyncio.to_thread(lambda rows: list(map(masker.hide_in, rows)), stopped)
+            self._pass_on(masked)
         self._task = None
+
+    def _pass_on(self, masked: Sequence[Stopped]) -> None:
+        """The first that wait. Whoever has them then counts them before they are let go here."""
+        stopped = self._waiting.popleft()
+        self._waiting_bytes -= sum(map(size_bytes, stopped))
+        self._deliver(masked)
+        self._flow.release(self._tenant, sum(map(held_bytes, stopped)))
+
+
+def _in_turns(stopped: Sequence[Stopped]) -> Iterator[list[Stopped]]:
+    part: list[Stopped] = []
+    part_bytes = 0
+    for one in stopped:
+        part_bytes += (one_bytes := _searched_bytes(one))
+        if part and part_bytes > _IN_A_TURN_BYTES:
+            yield part
+            part, part_bytes = [], one_bytes
+        part.append(one)
+    yield part
 
 
 def _searched_bytes(stopped: Stopped) -> int:
-    return size_bytes(stopped) + sum(len(new.type) for new in stopped.new_jobs)
+    return held_bytes(stopped) + sum(len(new.type) for new in stopped.new_jobs)

@@ -24,6 +24,9 @@ TIMED_OUT: Final = 504
 NO_MEMORY: Final = 507
 CANCELLED: Final = 499
 
+_NEW_JOB_BYTES: Final = 256
+"""What a new job takes in memory besides its payload and options: a job can make a thousand of one letter each."""
+
 OOM_KILLED: Final = b"out of memory: the kernel ended a process of the job\n"
 """Stands before what the job says of its error."""
 
@@ -84,6 +87,11 @@ def size_bytes(stopped: Stopped) -> int:
     """Of what it left."""
     new_jobs = sum(len(new.payload) + len(new.options) for new in stopped.new_jobs) if stopped.new_jobs else 0
     return len(stopped.result) + len(stopped.log) + new_jobs + len(stopped.carried or b"")
+
+
+def held_bytes(stopped: Stopped) -> int:
+    """What that takes in memory, for those who keep it until it is recorded."""
+    return size_bytes(stopped) + _NEW_JOB_BYTES * len(stopped.new_jobs)
 
 
 def leaves_nothing(exitcode: int) -> bool:

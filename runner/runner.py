@@ -35,7 +35,7 @@ from runner.glimpse import Glimpse
 from runner.http_engine import HttpEngine
 from runner.launch import Launcher, LaunchSpec, Level
 from runner.limits import ContextLimits
-from runner.masking import MaskedReports
+from runner.masking import MaskedReports, SearchTurns
 from runner.messages import MOST_JOBS, messages
 from runner.modules import CompiledModules
 from runner.network_hint import with_hints
@@ -92,6 +92,7 @@ class Runner:
         self._trees = trees or NoTreeSource()
         self._pool: Pool[ProcessContext] = Pool(self._settings.pool)
         self.flow = Flow(self._settings.flow)
+        self._search_turns = SearchTurns()
         targets = Targets(self._settings.hosts_allowed, self._settings.http_allowed)
         self._http = HttpEngine(self._limits, flow=self.flow, resolver=Resolver(targets))
         self._modules = CompiledModules(self._settings.module_cache_bytes)
@@ -245,7 +246,9 @@ class Runner:
         language = LANGUAGES[run.handler.lang]
         if not language.in_context:
             return await self._sign_and_post(run, batch)
-        reports = MaskedReports(with_hints(run.handler, run.stopped), self._limits.reply_bytes)
+        reports = MaskedReports(
+            with_hints(run.handler, run.stopped), self._limits.reply_bytes, self._search_turns, self.flow, run.tenant
+        )
         try:
             return await self._run_in_context(run, batch, language, reports)
         except SecretsLockedError:  # no fault of the jobs: a daemon that has the key may run them

@@ -105,7 +105,7 @@ class EgressProxy:
 
     def _not_listed(self, hosts: Sequence[HostPattern], host: str, port: int) -> str:
         if any(pattern.matches(host, each) for pattern in hosts for each in pattern.ports):
-            return f"{host} is in {self._listed_in}, but not at port {port}: add {host}:{port}"
+            return f"{host} is in {self._listed_in}, but not at port {port}: add {HostPattern(host, (port,))}"
         return f"{host} is not in {self._listed_in}"
 
     async def _connect_to(self, addresses: Sequence[str], host: str, port: int) -> socket.socket:

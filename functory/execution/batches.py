@@ -17,7 +17,7 @@ from functory.execution.outbox import Outbox
 from functory.execution.outcomes import give_up, releases_or_refusals
 from functory.execution.tenant_book import TenantBook, permitted
 from handlers.model import Handler
-from runner.outcome import Stopped, size_bytes
+from runner.outcome import Stopped, held_bytes
 from runner.protocol import BatchJob, ParentJob
 from runner.runner import Runner
 from scheduler.retry import RetryPolicy
@@ -120,7 +120,7 @@ class Batches:
                 releases = [kept(afterwards, *one) for one in zip(jobs, releases, wanted, strict=True)]
                 wanted = [passed_on(afterwards, *one) for one in zip(jobs, releases, wanted, strict=True)]
             left_something = any(any(map(field, ended)) for field in _LEFT)
-            sizes = dict(zip(map(_LEASE, jobs), map(size_bytes, ended), strict=True)) if left_something else {}
+            sizes = dict(zip(map(_LEASE, jobs), map(held_bytes, ended), strict=True)) if left_something else {}
             follows = dict.fromkeys(map(_LEASE, jobs), afterwards) if afterwards.on_failure else {}
             self._outbox.put(list(zip(jobs, releases, wanted, strict=True)), sizes, follows)
 

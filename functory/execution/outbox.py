@@ -168,7 +168,8 @@ class Outbox:
         if self._waits_a_turn:
             await asyncio.sleep(0)
         while lane:
-            batch = self._in_one_write(_first(lane, self._courtesy.step(tenant, LONG_STEP)))
+            step = self._courtesy.step(tenant, LONG_STEP)
+            batch = self._in_one_write(_first(lane, step), step)
             await self._deliver(await self._admission.admitted(tenant, batch, self._afterwards))
             del lane[: len(batch)]
             self._let_go(tenant, batch)
@@ -179,14 +180,15 @@ class Outbox:
             delivered, self._delivered = self._delivered, asyncio.Event()
             delivered.set()
 
-    def _in_one_write(self, batch: list[Ending]) -> list[Ending]:
-        """As many of them as make a write of a sensible size, and at least one."""
+    def _in_one_write(self, batch: list[Ending], most_made: int) -> list[Ending]:
+        """As many of them as make a write of a sensible size, with the jobs that they made, and at least one."""
         if not self._sizes:
             return batch
-        size_bytes = 0
-        for number, (job, _, _) in enumerate(batch):
+        size_bytes = made = 0
+        for number, (job, _, wanted) in enumerate(batch):
             size_bytes += self._sizes.get((job.id, job.token), 0)
-            if number and size_bytes > _PIECE_BYTES:
+            made += len(wanted)
+            if number and (size_bytes > _PIECE_BYTES or made > most_made):
                 return batch[:number]
         return batch
 

@@ -30,7 +30,7 @@ from functory.workers.recent_verdicts import RecentVerdicts
 from functory.workers.values import OWNER, Answer, Delivery, Report, Verdict
 from runner.limits import ContextLimits
 from runner.new_jobs import NewJobs
-from runner.outcome import EXTERNAL, Stopped, leaves_nothing, name_of, size_bytes, too_big
+from runner.outcome import EXTERNAL, Stopped, held_bytes, leaves_nothing, name_of, too_big
 from scheduler.retry import RetryPolicy
 from store.base import Job, Lease, Outcome, Release, ReleaseReport, Unclaim
 from vocabulary.time_text import MAX_TIME_MS
@@ -215,7 +215,7 @@ class Reports:
             for (held, one), job, release in zip(these, jobs, releases, strict=True):
                 end = kept(held.afterwards, job, _since_claim(held, release), one.new_jobs)
                 out.append((job, end, passed_on(held.afterwards, job, end, one.new_jobs)))
-                if left_bytes := size_bytes(one):
+                if left_bytes := held_bytes(one):
                     sizes[job.id, job.token] = left_bytes
                 if held.afterwards.on_failure:
                     follows[job.id, job.token] = held.afterwards

@@ -283,6 +283,11 @@ MUTANTS: list[Mutant] = [
         "        await self._release(batch)\n        await self._write_wanted(batch)",
     ),
     outbox(
+        "a write of two thousand outcomes has the two million jobs that they made",
+        " or made > most_made",
+        "",
+    ),
+    outbox(
         "outcomes are dropped when the store is away",
         "                await asyncio.sleep(_PAUSE_S)",
         "                return await call()",

@@ -8,7 +8,7 @@ BATCH = "tests/property/test_batch.py tests/property/test_first_batch.py tests/s
 CANCEL = "tests/contract/engines/test_cancel.py -k plain"
 SSRF = "tests/security/test_ssrf.py tests/contract/engines/test_http.py"
 
-SECRETS = "tests/unit/runner/test_masking.py tests/contract/engines/test_secrets.py -k 'not sandbox'"
+SECRETS = "tests/unit/runner/test_masking.py tests/unit/runner/test_masked_reports.py tests/contract/engines/test_secrets.py -k 'not sandbox'"
 FORMS = "tests/property/test_form_search.py tests/unit/runner/test_masking.py"
 
 masking = in_file("runner/masking.py", SECRETS)
@@ -160,6 +160,17 @@ MUTANTS: list[Mutant] = [
         "what took too long to search is shown",
         'return MASK + b"\\n" if data.endswith(b"\\n") else MASK',
         "return data",
+    ),
+    masking(
+        "every tenant's secrets are searched in a thread of its own",
+        "            async with self._turns.of(sum(map(_searched_bytes, stopped))):\n",
+        "            if True:\n",
+    ),
+    masking("short texts wait for long ones", "self._long if size_bytes > _LONG_BYTES else self._short", "self._short"),
+    masking(
+        "what waits to be searched is not held",
+        "        self._flow.hold(self._tenant, sum(map(held_bytes, bounded)))\n",
+        "",
     ),
     masking("new jobs carry secrets on", "payload=self.hide(new.payload)", "payload=new.payload"),
     masking("encoded options carry secrets on", 'if "%" in text or "+" in text else text', "if False else text"),
@@ -321,8 +332,8 @@ MUTANTS: list[Mutant] = [
     ),
     run(
         "http jobs are started under a lease that lapsed",
-        "            if not run.may_start():\n                return False\n            return await self._post(run",
-        "            return await self._post(run",
+        "        return run.may_start() and await self._post(run",
+        "        return await self._post(run",
         tests="tests/contract/engines/test_http.py",
     ),
     http(

@@ -83,6 +83,7 @@ async def test_a_second_request_behind_the_first_does_not_go_on(tmp_path: Path) 
     [
         ("other.example.org:443", 403, "other.example.org is not in this handler's `hosts`"),
         ("api.example.org:25", 403, "api.example.org is in this handler's `hosts`, but not at port 25"),
+        ("[fd00:ec2::254]:25", 403, "but not at port 25: add [fd00:ec2::254]:25"),
         ("127.0.0.2:443", 403, "127.0.0.2 is not in this handler's `hosts`"),
         ("[::1]:443", 403, "::1 is not in this handler's `hosts`"),
         ("[::ffff:127.0.0.2]:443", 403, "is not in this handler's `hosts`"),

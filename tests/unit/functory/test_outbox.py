@@ -11,6 +11,7 @@ import pytest
 from functory.execution.outbox import Outbox
 from functory.intake.admission import Admission
 from functory.intake.intake import Intake
+from functory.loops.courtesy import LONG_STEP
 from functory.loops.job_log import JobLog
 from functory.loops.shared import make_shared
 from functory.tenant_limits import TenantLimits
@@ -80,6 +81,20 @@ async def test_outcomes_on_their_way_are_counted_in_bytes_and_written_in_pieces(
             await box.empty()
     assert writes == [1, 1, 1, 1]
     assert flow.total_bytes == 0
+
+
+async def test_new_jobs_count_in_a_write_as_those_that_made_them_do(tmp_path: Path) -> None:
+    """Or a write of two thousand outcomes would be one of two million jobs, and the event loop's for seconds."""
+    async with open_store(f"sqlite://{tmp_path}/store.db") as store, outbox(tmp_path, store, []) as box:
+        await store.add_jobs(new_jobs(5), now_ms=T0)
+        jobs = [await claim_one(store) for _ in range(5)]
+        writes: list[int] = []
+        box.when_released(lambda endings: writes.append(len(endings)))
+        many = (WantedJob("b", b"x"),) * (LONG_STEP // 2)
+        box.put([(job, archive(job), many) for job in jobs], {(job.id, job.token): 1 for job in jobs})
+        async with asyncio.timeout(10):
+            await box.empty()
+    assert writes == [2, 2, 1]
 
 
 async def test_what_ends_after_the_outbox_has_failed_waits_for_the_end_of_the_process(

@@ -6,15 +6,17 @@ import os
 import shutil
 import string
 import subprocess
+import tracemalloc
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus
 
 import pytest
 
 from runner.form_search import FormSearch
+from runner.form_tree import Budget, TooCostly
 from runner.launch import Level
 from runner.limits import ContextLimits
-from runner.masking import MASK, MaskedReports, Masker
+from runner.masking import MASK, Masker
 from runner.outcome import Stopped
 from runner.raw_log import RawLog
 from vocabulary.new_job import NewJob
@@ -310,27 +312,26 @@ def test_a_line_without_end_hides_what_is_split_anywhere() -> None:
         assert b"same" not in log.take().log
 
 
-async def test_large_results_are_searched_beside_the_loop_in_their_order() -> None:
-    seen: list[Stopped] = []
-    reports = MaskedReports(seen.extend, 1 << 20)
-    reports.masker = Masker(["sesame-open"])
-    large = b"sesame-open" * 10_000
-    reports.put([stopped(b"x" * 17_000, id="0")])
-    assert seen == []
-    await reports.finish()
-    assert seen.pop().id == "0"
-    reports.put([stopped(large, id="1")])
-    reports.put([stopped(b"sesame-open", id="2")])
-    assert seen == []
-    await reports.finish()
-    assert [one.id for one in seen] == ["1", "2"]
-    assert [one.result for one in seen] == [MASK * 10_000, MASK]
-    many = tuple(NewJob(f"t{number:030d}", b"") for number in range(4000))
-    reports.put([stopped(new_jobs=many, id="types")])
-    assert len(seen) == 2
-    await reports.finish()
-    assert seen.pop().new_jobs == many
-    reports.put([stopped(b"x" * 600_000, id="3")])
-    reports.put([stopped(b"x" * 600_000, id="4")])
-    await reports.finish()
-    assert [one.exitcode for one in seen[2:]] == [200, 413]
+@pytest.mark.parametrize("shift", range(-13, 5))
+def test_a_value_is_found_wherever_it_begins_in_a_long_text(shift: int) -> None:
+    text = b"." * (64 * 1024 + shift) + b"sesame-open" + b"." * 70_000
+    assert Masker(["sesame-open"]).hide(text) == text.replace(b"sesame-open", MASK)
+
+
+def test_a_text_that_is_full_of_beginnings_takes_little_memory() -> None:
+    value = "a" * 12 + "cdefgh"
+    masker, text = Masker([value]), (b"a" * 12 + b"b") * 80_000 + value.encode()
+    tracemalloc.start()
+    try:
+        assert masker.hide(text) == MASK
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 6 << 20
+
+
+def test_no_text_is_searched_for_longer_than_a_second_or_two() -> None:
+    budget = Budget(1 << 30)
+    budget.take(1_000_000)
+    with pytest.raises(TooCostly):
+        budget.take(1_000_001)
