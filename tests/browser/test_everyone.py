@@ -2,6 +2,7 @@
 reader, in light and dark."""
 
 import re
+import time
 from importlib.resources import files
 
 import pytest
@@ -79,7 +80,9 @@ async def test_on_no_screen_something_is_out_of_sight(
         for place, name in (("replay", "Replay"), ("secrets", "Secrets")):
             await page.goto(f"/ui/t/acme/{place}")
             await expect(page.get_by_role("link", name=name, exact=True)).to_be_in_viewport(ratio=1)
+        await page.clock.install(time=time.time() + 1000)
         await page.goto("/ui/t/acme/workers")
+        await expect(page.locator("#workers time")).to_have_text(re.compile(r"\d+ m( \d+ s)? ago"))  # the widest
         await expect(page.get_by_role("button", name="Drain gpu-1")).to_be_in_viewport(ratio=1)
 
 
