@@ -38,6 +38,10 @@ PLACES: Final = (
     Place("alerts", "/ui/t/acme/alerts"),
     Place("alert", "/ui/t/acme/alerts/thumbnails-fail"),
     Place("no-alerts", "/ui/t/hooli/alerts", "hooli"),
+    Place("webhooks", "/ui/t/acme/webhooks"),
+    Place("webhook", "/ui/t/acme/webhooks/github"),
+    Place("webhook-hmac", "/ui/t/acme/webhooks/shop"),
+    Place("no-webhooks", "/ui/t/hooli/webhooks", "hooli"),
     Place("editor", "/ui/t/acme/type/thumbnail/edit?job={failed}"),
     Place("new", "/ui/t/acme/new"),
     Place("post", "/ui/t/acme/type/thumbnail/post"),
@@ -77,6 +81,18 @@ async def make_alerts(acme: Client) -> None:
     await acme.set_alert("thumbnails-fail", **fails)
     await acme.set_alert("sales-silent", type="report", notify="import.feed", when="silent", window_s=93_600)
     await acme.mute_alert("sales-silent", 3600)
+
+
+async def make_webhooks(acme: Client) -> None:
+    for name in ("GITHUB_HOOK", "SHOP_HOOK", "SHOP_HOOK_NEXT"):
+        await acme.set_secret(name, "the-key-of-both")
+    await acme.set_webhook("github", type="report", verify="github", secrets=["GITHUB_HOOK"], payload="request")
+    signed = {"header": "X-Shopify-Hmac-Sha256", "digest": "base64", "delivery_header": "X-Shopify-Webhook-Id"}
+    both = ["SHOP_HOOK", "SHOP_HOOK_NEXT"]
+    await acme.set_webhook("shop", type="import.feed", verify="hmac", secrets=both, **signed)
+    await acme.set_webhook(
+        "hello", type="report", verify="none", payload="request", answer="result", wait_s=3, takes_get=True
+    )
 
 
 async def retrying_job(acme: Client) -> str:

@@ -2,6 +2,7 @@
 reader, in light and dark."""
 
 import re
+import time
 from importlib.resources import files
 
 import pytest
@@ -10,7 +11,7 @@ from playwright.async_api import Browser, Page, Route, ViewportSize, expect
 
 from functory.client import Client
 from tests.browser.conftest import Tenant
-from tests.browser.places import PLACES, make_alerts, make_schedules, retrying_job
+from tests.browser.places import PLACES, make_alerts, make_schedules, make_webhooks, retrying_job
 from tests.browser.reader import reader
 from tests.support.daemon_process import DaemonProcess, make_key
 
@@ -39,6 +40,7 @@ async def keys(server: DaemonProcess, operator_key: str) -> dict[str, str]:
         await acme.take_jobs("resize*", "crop", worker={"name": "gpu-1", "host": "box", "version": "7", "capacity": 8})
         await make_schedules(acme)
         await make_alerts(acme)
+        await make_webhooks(acme)
         retrying = await retrying_job(acme)
         ended = [await acme.get_job(job_id, wait_s=30) for job_id in added.ids or ()]
     return {**made, "operator": operator_key, "failed": ended[1].id, "retrying": retrying}
@@ -78,7 +80,9 @@ async def test_on_no_screen_something_is_out_of_sight(
         for place, name in (("replay", "Replay"), ("secrets", "Secrets")):
             await page.goto(f"/ui/t/acme/{place}")
             await expect(page.get_by_role("link", name=name, exact=True)).to_be_in_viewport(ratio=1)
+        await page.clock.install(time=time.time() + 1000)
         await page.goto("/ui/t/acme/workers")
+        await expect(page.locator("#workers time")).to_have_text(re.compile(r"\d+ m( \d+ s)? ago"))  # the widest
         await expect(page.get_by_role("button", name="Drain gpu-1")).to_be_in_viewport(ratio=1)
 
 

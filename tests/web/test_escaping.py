@@ -39,6 +39,7 @@ SHOWN = {
     "label",
     "host",
     "problem",
+    "prefix",
 }
 """Every text of a tenant's, or of a daemon's, that some page shows."""
 
@@ -86,6 +87,9 @@ async def fill(site: Site) -> str:
     )
     rule = {"type": "thumb", "notify": "told", "when": "backlog"}
     assert (await site.call("PUT", "/acme/alert/full", json=rule)).status == 200
+    assert (await site.call("PUT", "/acme/secret/HOOK", json={"value": "the-key-of-both"})).status == 200
+    webhook = {"type": "thumb", "verify": "hmac", "secrets": ["HOOK"], "header": "X-Sign", "prefix": canary("prefix")}
+    assert (await site.call("PUT", "/acme/webhook/full", json=webhook)).status == 200
     consumer = {"source": "block", "on_progress": "told"}
     assert (await site.call("PUT", "/acme/consumer/verify", json=consumer)).status == 200
     assert (await site.post("/admin/tenants/acme/keys", key="operator", json={"label": canary("label")})).status < 300
@@ -106,6 +110,7 @@ def paths_of(page_path: str, job_id: str) -> list[str]:
         "run": "0" * 16,
         "consumer": "verify",
         "alert": "full",
+        "webhook": "full",
     }
     path = page_path.format_map(values | {"part": "payload"})
     words = "q sort show from type state code age limit rate_per_s cursor tenant job against look"

@@ -20,14 +20,7 @@ HOUR_S = 3600
 
 def at(path: str, tenant: str, job_id: str = "20270115T080000000Z-a7-000000") -> str:
     """A path with every part filled in."""
-    parts = {
-        "{tenant}": tenant,
-        "{type}": "thumb",
-        "{id}": job_id,
-        "{part}": "payload",
-        "{version}": "1",
-        "{secret}": "A",
-    }
+    parts = {"{tenant}": tenant, "{type}": "thumb", "{id}": job_id, "{part}": "payload", "{version}": "1"}
     parts |= {
         "{run}": "0" * 16,
         "{name}": tenant,
@@ -36,6 +29,8 @@ def at(path: str, tenant: str, job_id: str = "20270115T080000000Z-a7-000000") ->
         "{order:start|stop}": "stop",
         "{consumer}": "verify",
         "{alert}": "full",
+        "{webhook}": "full",
+        "{secret}": "A",
         "{key_id}": "k",
     }
     for name, value in parts.items():

@@ -40,6 +40,8 @@ _FORMS: Final = {
     whole(ENDINGS): f"one of {', '.join(CODE_NAMES)}, or several separated by commas",
     whole(r"[^\x00-\x1f\x7f]+"): "text without control characters",
     whole("[ -~]*"): "printable ASCII",
+    whole("[A-Za-z0-9_-]+"): "letters, digits, _ or -",
+    whole("[A-Za-z0-9_-]*"): "letters, digits, _ or -",
 }
 """Patterns of the wire types, in words."""
 

@@ -18,8 +18,8 @@
     spans.py            the last minutes in the fewest buckets
 
 The pages are board.py, jobtype.py, job.py, job_list.py, failures.py, consumers.py, editor.py, version.py, post_job.py,
-bulk.py, replay.py, schedules.py, schedule_form.py, workers.py, rates.py, secrets.py, alerts.py, operator.py and
-tenants.py. The editor component that browsers load is built from codemirror/ (`make editor`).
+bulk.py, replay.py, schedules.py, schedule_form.py, workers.py, rates.py, secrets.py, alerts.py, webhooks.py,
+operator.py and tenants.py. The editor component that browsers load is built from codemirror/ (`make editor`).
 
 The templates escape everything that a page shows of a tenant. Only `charts.py` builds HTML by hand, from numbers.
 """

@@ -28,6 +28,7 @@ from functory.web.pages import (
     signin,
     tenants,
     version,
+    webhooks,
     workers,
 )
 from functory.web.pages.allowed_origins import AllowedOrigins
@@ -61,6 +62,7 @@ PAGES: Final = [
         rates,
         secrets,
         alerts,
+        webhooks,
         operator,
         tenants,
     )

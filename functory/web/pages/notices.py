@@ -29,6 +29,8 @@ NOTES: Final = {
     "alert_unmuted": "Not muted any more.",
     "alert_tested": "This job tells of a test.",
     "alert_deleted": "Alert deleted.",
+    "webhook_set": "Webhook saved. It holds within seconds.",
+    "webhook_deleted": "Webhook deleted. Within seconds its address is gone.",
     "rate_set": "Limit set. It holds at once.",
     "rate_deleted": "Limit deleted.",
     "changed": "Saved.",
