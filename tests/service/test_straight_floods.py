@@ -77,6 +77,32 @@ async def test_a_flood_goes_on_when_what_is_known_of_its_type_grows_old(
         await until(partial(has_recorded, daemon, len(ids)))
 
 
+async def test_what_waits_starts_although_what_was_known_of_its_type_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All slots are taken meanwhile, so nobody has asked. The next look does."""
+    set_straight_times(monkeypatch)
+    gate = tmp_path / "gate"
+    async with running_daemon(tmp_path, poll="10 s", slots="1") as daemon:
+        await ready(daemon, until_there_is(gate))
+        ids = await daemon.intake.write("acme-x", [b"0"])
+        await until(partial(has_no_slot, daemon))
+        ids += await daemon.intake.write("acme-x", [b"x"] * 300)
+        assert daemon.straight.count("acme-x") == 300
+        daemon.straight._gates.forget()
+        daemon.executor.wake()
+        gate.touch()
+        await until(partial(has_recorded, daemon, len(ids)))
+
+
+async def has_no_slot(daemon: Daemon) -> bool:
+    return daemon.executor.free_slots == 0
+
+
+async def enough_wait_here(daemon: Daemon) -> bool:
+    return daemon.straight.count("acme-x") > 2 * LONG_STEP
+
+
 async def test_a_flood_comes_back_from_the_long_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever sent it there: here lines that must go there are among it, and a handler that was changed."""
     set_straight_times(monkeypatch)
@@ -168,13 +194,16 @@ async def test_what_waits_for_too_long_goes_to_the_store(tmp_path: Path, monkeyp
 
 
 async def test_a_flood_does_not_keep_another_type_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reader would come to its lines when the flood has run. So it brings all of them into the store."""
+    """The reader would come to its lines when the flood has run. So it brings all of them into the store, and does not
+    wait for room any more."""
     set_straight_times(monkeypatch)
+    monkeypatch.setattr(functory.intake.journal_reader, "_FOLLOW_MS", 3_600_000)
     gate = tmp_path / "gate"
     async with running_daemon(tmp_path, poll="10 s", slots="2") as daemon:
         await register(daemon, "acme-other", "return None")
         await ready(daemon, until_there_is(gate))
         ids = await post(daemon, 20_000)
+        await until(partial(enough_wait_here, daemon))
         others = await post(daemon, 1500, "acme-other", each=1500)
 
         async def others_are_in_the_store() -> bool:

@@ -66,8 +66,8 @@ MUTANTS: list[Mutant] = [
     ),
     following(
         "later ones on the long way overtake who follows",
-        "            self._return(jobtype)\n\n    def may_run",
-        "            pass\n\n    def may_run",
+        "in self._waiting):\n            self._return(jobtype)\n",
+        "in self._waiting):\n            pass\n",
     ),
     claims(
         "a look that saw half a claim clears the type",
@@ -162,6 +162,11 @@ MUTANTS: list[Mutant] = [
         "an urgent job waits behind those in memory",
         "or (is_urgent and jobtype in self._waiting):",
         "or False:",
+    ),
+    beside_way(
+        "what waits in memory fills the journal",
+        "self._followers.jobtypes]:\n            self._return(jobtype)\n",
+        "self._followers.jobtypes]:\n            pass\n",
     ),
     beside_way(
         "what others run waits for what runs here",
