@@ -238,3 +238,39 @@ async def test_metrics_count_what_the_scoreboard_counts(tmp_path: Path, monkeypa
         assert sum(row.waiting + row.running for row in metrics.counters) == len(ids)
         gate.touch()
         await ended(daemon, ids[-1])
+
+
+async def test_an_urgent_job_that_comes_due_goes_before_the_flood_of_its_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited in the store, which the flood does not."""
+    set_straight_times(monkeypatch)
+    gate, order = tmp_path / "gate", tmp_path / "order"
+    body = f"{until_there_is(gate)}\nwith open({str(order)!r}, 'a') as file: file.write(payload + chr(10))"
+    async with running_daemon(tmp_path, poll="10 s", slots="1") as daemon:
+        await ready(daemon, body)
+        due_ms = daemon.clock.now_ms() + 1000
+        ids = await daemon.intake.write("acme-x", [b"urgent"], JobOptions(priority=1000, dt_ms=due_ms))
+        await daemon.intake.flush()
+        daemon.executor.wake()
+        await until(partial(looked, daemon))
+        ids += await daemon.intake.write("acme-x", [b"x"])
+        await until(partial(something_runs, daemon))
+        ids += await post(daemon, 3000)
+        await until(partial(nothing_in_line, daemon))
+        assert daemon.straight.count("acme-x") == 3000
+
+        async def is_due() -> bool:
+            return daemon.clock.now_ms() > due_ms
+
+        async def all_have_ended() -> bool:
+            rows = await daemon.store.get_counters("acme", now_ms=daemon.clock.now_ms())
+            return sum(row.ok for row in rows) == len(ids)
+
+        await until(is_due)
+        daemon.executor.wake()
+        gate.touch()
+        await until(all_have_ended)  # and nobody asks for one, which would bring all of them into the store
+        ran = (await asyncio.to_thread(order.read_text)).split()
+        assert len(ran) == len(ids)
+        assert ran.index("urgent") <= 100

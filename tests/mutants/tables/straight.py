@@ -25,6 +25,7 @@ BESIDE = "tests/service/test_flood_neighbours.py"
 beside = in_file("functory/intake/backlog.py", BESIDE)
 beside_way = in_file("functory/execution/straight/way.py", BESIDE)
 flushes = in_file("functory/intake/flushes.py", BESIDE)
+offers = in_file("functory/execution/offers.py", BESIDE)
 longest = in_file("functory/execution/straight/waiting_jobs.py", BESIDE)
 in_bulk = in_file("store/sqlite/queue/bulk_straight.py", "tests/contract/store/test_straight.py")
 ENDS = "tests/service/test_straight_ends.py"
@@ -181,6 +182,11 @@ MUTANTS: list[Mutant] = [
         "        return until_s",
     ),
     board("a flood that runs from the journal is not on the board", "    if not unseen:\n", "    if True:\n"),
+    offers(
+        "who comes due waits behind a flood of its type",
+        "            self._straight.give_way(",
+        "            (lambda *_, **__: 0)(",
+    ),
     in_bulk(
         "what is known is counted again",
         "            rows = [row for row in zip(*mine, strict=True) if row[0].id in new]",
