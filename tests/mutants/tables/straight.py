@@ -187,6 +187,11 @@ MUTANTS: list[Mutant] = [
         "            self._straight.give_way(",
         "            (lambda *_, **__: 0)(",
     ),
+    lists(
+        "a list of a slow store is empty",
+        "        if page.records:\n            return page\n        await bring(service, tenant)  # a slow store has none of them by then\n",
+        "        return page\n",
+    ),
     in_bulk(
         "what is known is counted again",
         "            rows = [row for row in zip(*mine, strict=True) if row[0].id in new]",
