@@ -25,6 +25,8 @@ class Offers:
     async def look(self, claiming: Mapping[str, int]) -> None:
         """Ask the store which types have jobs that could run here. `claiming`: what claims under way are taking."""
         oldest_ms = {each.jobtype: each.oldest_due_ms for each in await self._outlook.look(claiming)}
+        for jobtype in filter(self._outlook.has_urgent, dict(self._straight.waiting())):
+            self._straight.give_way(jobtype, is_urgent=True)
         straight = dict(self._straight.waiting())
         self._policy.set_waiting(
             [

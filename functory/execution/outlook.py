@@ -8,6 +8,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from functory.intake.job_options import DEFAULT_PRIORITY
 from scheduler.claim_pause import REST_S, pause_s
 from store.base import Job, Store, WaitingType
 from vocabulary.clock import Clock
@@ -168,7 +169,11 @@ class Outlook:
     def priority(self, jobtype: str) -> int:
         """The highest of what waited."""
         seen = self._seen.get(jobtype)
-        return 500 if seen is None else seen.priority
+        return DEFAULT_PRIORITY if seen is None else seen.priority
+
+    def has_urgent(self, jobtype: str) -> bool:
+        """Whether the last look saw jobs that can start and have a higher priority than most: one came due, say."""
+        return self.claimable(jobtype).waiting > 0 and self.priority(jobtype) > DEFAULT_PRIORITY
 
     def is_clear(self, jobtype: str) -> bool:
         """Whether nothing of the type is known to wait in the store."""

@@ -6,13 +6,14 @@ Read your writes: a job whose id this daemon has returned can be found, as `Queu
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple
 
 from functory.errors import InvalidInput, Missing, NotReadyYet
 from functory.operations.finding import check_findable
 from functory.operations.service import Service
 from functory.operations.type_patterns import jobtypes_named
-from functory.operations.unseen import bring_some
+from functory.operations.unseen import bring, bring_some
 from journal import parse_id
 from store.base import JobChange, JobFilter, JobPage, JobRecord, JobState
 from store.errors import Conflict, NotFound, StoreUnavailable
@@ -185,11 +186,13 @@ async def list_jobs(
     check_findable(where)
     if named is not None:
         where = where._replace(jobtypes=await jobtypes_named(service, tenant, named))
-    if where.state in _IN_A_FLOOD and cursor is None:
-        await bring_some(service, tenant)
-    return await service.store.list_jobs(
-        tenant, where, now_ms=service.now_ms(), cursor=cursor, limit=limit, max_bytes=max_bytes
-    )
+    look = partial(service.store.list_jobs, tenant, where, cursor=cursor, limit=limit, max_bytes=max_bytes)
+    if where.state in _IN_A_FLOOD and cursor is None and not await bring_some(service, tenant):
+        page = await look(now_ms=service.now_ms())
+        if page.records:
+            return page
+        await bring(service, tenant)  # a slow store has none of them by then
+    return await look(now_ms=service.now_ms())
 
 
 async def get_lines(service: Service, tenant: str, ids: Sequence[str]) -> list[JobRecord]:

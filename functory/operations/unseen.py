@@ -10,14 +10,19 @@ _FOR_A_LIST_S: Final = 0.25
 """In this time thousands are brought, and a list begins with some."""
 
 
-async def bring(service: Service, tenant: str, within_s: float | None = None) -> None:
-    """All that was posted before, unless a long backlog of the tenant stands before it. Raises StoreUnavailable."""
+async def bring(service: Service, tenant: str, within_s: float | None = None) -> bool:
+    """All that was posted before, unless a long backlog of the tenant stands before it. Returns whether the time was
+    long enough. Raises StoreUnavailable."""
     with suppress(TimeoutError):
         async with asyncio.timeout(service.settings.flush_timeout_s if within_s is None else within_s):
             await service.intake.flush(tenant)
+            return True
+    return False
 
 
-async def bring_some(service: Service, tenant: str) -> None:
-    """Those of a flood that runs from the journal, for a list of what waits. Raises StoreUnavailable."""
+async def bring_some(service: Service, tenant: str) -> bool:
+    """Those of a flood that runs from the journal, for a list of what waits. Returns whether the store has all that
+    waits. Raises StoreUnavailable."""
     if any(waiting for waiting, _ in service.straight.unseen(tenant).values()):
-        await bring(service, tenant, _FOR_A_LIST_S)
+        return await bring(service, tenant, _FOR_A_LIST_S)
+    return True

@@ -11,13 +11,14 @@ import pytest
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
 from functory.execution.straight import reader_pause, waiting_jobs
+from functory.intake import journal_reader
 from functory.intake.job_options import JobOptions
 from functory.operations.figures import counters_of, read_metrics
 from store.base import JobRecord, NewJob
 from tests.support.intake import FLOOD, Straight, an_intake, stop
 from tests.support.service import ended, register, running_daemon, until
 from tests.support.store_audit import check_states, read_all
-from tests.support.straight import ready, until_there_is
+from tests.support.straight import looked, ready, until_there_is
 from tests.support.straight_times import LONG_S, set_straight_times
 
 URGENT = JobOptions(priority=1000)
@@ -153,27 +154,33 @@ async def has_room(daemon: Daemon) -> bool:
 async def test_jobs_that_others_run_reach_the_store_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever claims them there must not wait for the reader, which waits for what could start here."""
     monkeypatch.setattr(reader_pause, "_PROGRESS_WITHIN_S", LONG_S)
+    monkeypatch.setattr(journal_reader, "_FOLLOW_MS", 3_600_000)
     async with running_daemon(tmp_path, poll="10 s") as daemon:
         await register(daemon, "acme-x", "", lang="worker")
+        await until(partial(looked, daemon))
+        monkeypatch.setattr(daemon.executor, "wake", lambda: None)
         await daemon.intake.write("acme-x", [b"first"])
         await daemon.intake.flush()
-        daemon.executor.added(["acme-x"])  # of which no look knows yet
-        monkeypatch.setattr(daemon.executor, "wake", lambda: None)
+        assert not daemon.executor.is_clear("acme-x"), "no look knows of it"
+        assert daemon.executor.ahead("acme-x") is not None
         added: list[NewJob] = []
-        add_jobs = daemon.store.add_jobs
+        add_jobs, begun, go = daemon.store.add_jobs, asyncio.Event(), asyncio.Event()
 
         async def add(jobs: Sequence[NewJob], **more: Any) -> Any:
+            begun.set()
+            await go.wait()
             added.extend(jobs)
             return await add_jobs(jobs, **more)
 
         monkeypatch.setattr(daemon.store, "add_jobs", add)
 
         async def all_are_added() -> bool:
-            return len(added) == 150
+            return len(added) == 101
 
-        for _ in range(50):
-            await daemon.intake.write("acme-x", [b"x"])
-        await daemon.intake.write("acme-x", [b"x"] * 100)
+        await daemon.intake.write("acme-x", [b"x"])
+        await begun.wait()
+        await daemon.intake.write("acme-x", [b"x"] * 100)  # which the reader finds when it has added that one
+        go.set()
         await until(all_are_added)
 
 
@@ -231,3 +238,39 @@ async def test_metrics_count_what_the_scoreboard_counts(tmp_path: Path, monkeypa
         assert sum(row.waiting + row.running for row in metrics.counters) == len(ids)
         gate.touch()
         await ended(daemon, ids[-1])
+
+
+async def test_an_urgent_job_that_comes_due_goes_before_the_flood_of_its_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited in the store, which the flood does not."""
+    set_straight_times(monkeypatch)
+    gate, order = tmp_path / "gate", tmp_path / "order"
+    body = f"{until_there_is(gate)}\nwith open({str(order)!r}, 'a') as file: file.write(payload + chr(10))"
+    async with running_daemon(tmp_path, poll="10 s", slots="1") as daemon:
+        await ready(daemon, body)
+        due_ms = daemon.clock.now_ms() + 1000
+        ids = await daemon.intake.write("acme-x", [b"urgent"], JobOptions(priority=1000, dt_ms=due_ms))
+        await daemon.intake.flush()
+        daemon.executor.wake()
+        await until(partial(looked, daemon))
+        ids += await daemon.intake.write("acme-x", [b"x"])
+        await until(partial(something_runs, daemon))
+        ids += await post(daemon, 3000)
+        await until(partial(nothing_in_line, daemon))
+        assert daemon.straight.count("acme-x") == 3000
+
+        async def is_due() -> bool:
+            return daemon.clock.now_ms() > due_ms
+
+        async def all_have_ended() -> bool:
+            rows = await daemon.store.get_counters("acme", now_ms=daemon.clock.now_ms())
+            return sum(row.ok for row in rows) == len(ids)
+
+        await until(is_due)
+        daemon.executor.wake()
+        gate.touch()
+        await until(all_have_ended)  # and nobody asks for one, which would bring all of them into the store
+        ran = (await asyncio.to_thread(order.read_text)).split()
+        assert len(ran) == len(ids)
+        assert ran.index("urgent") <= 100

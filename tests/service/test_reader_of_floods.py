@@ -73,6 +73,37 @@ async def test_other_lines_beside_them_go_to_the_store_with_all_that_wait(
         await stop(reader)
 
 
+@pytest.mark.parametrize("jobtype", ["busy-other", "other-mail"], ids=["another type", "another tenant"])
+async def test_a_flood_before_lines_of_another_type_goes_to_the_store_from_its_first_line(
+    jobtype: str, tmp_path: Path
+) -> None:
+    """Also those that the reader has in hand without the others: these would wait until they have run."""
+    async with an_intake(tmp_path) as intake, asyncio.timeout(30):
+        straight = Straight(follows=True)
+        intake.backlog.use(straight)
+        ids: list[str] = []
+        for _ in range(5):  # more than the reader takes in one step
+            ids += await intake.backlog.write("busy-mail", FLOOD)
+        ids += await intake.backlog.write(jobtype, [*FLOOD, b"y"])  # too many to go past
+        reader = asyncio.create_task(intake.reader.run())
+        await until(lambda: counts_all(straight, intake.added, len(ids)))
+        assert {job.jobtype for job in straight.jobs} <= {jobtype}
+        await stop(reader)
+
+
+async def test_lines_of_an_earlier_life_go_to_the_store(tmp_path: Path) -> None:
+    """Whether or not somebody wants them there: one of them may have ended the daemon before."""
+    async with an_intake(tmp_path) as before:
+        await before.journal.write("busy-mail", ["x"] * 1000)
+    async with an_intake(tmp_path) as intake, asyncio.timeout(30):
+        straight = Straight(follows=True)
+        intake.backlog.use(straight)
+        reader = asyncio.create_task(intake.reader.run())
+        await until(lambda: counts_all(straight, intake.added, 1000))
+        assert straight.jobs == []
+        await stop(reader)
+
+
 @pytest.mark.parametrize("reason", ["old", "of an earlier life", "somebody waits for the store"])
 async def test_lines_that_are_too_old_or_wanted_in_the_store_go_there(
     reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -3,6 +3,7 @@ many."""
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,16 @@ from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
 from functory.intake.job_options import JobOptions
 from functory.loops.courtesy import LONG_STEP, SHORT_STEP
+from functory.operations import unseen
 from functory.operations.figures import counters_of
 from functory.operations.jobs import list_jobs
+from functory.operations.service import OperationSettings
 from store.base import Code, JobFilter, JobState, NewJob, TypeCounters
 from tests.support.intake import stop
 from tests.support.service import ended, register, running_daemon, until
 from tests.support.store_audit import check_states, read_all
 from tests.support.straight import Calls, ready, until_there_is
-from tests.support.straight_times import set_straight_times
+from tests.support.straight_times import LONG_S, set_straight_times
 
 LONG_WAY = ("add_jobs", "claim_jobs", "release_jobs", "add_running_jobs")
 
@@ -75,6 +78,32 @@ async def test_a_flood_goes_on_when_what_is_known_of_its_type_grows_old(
         await ready(daemon)
         ids = await post(daemon, 12_000)
         await until(partial(has_recorded, daemon, len(ids)))
+
+
+async def test_what_waits_starts_although_what_was_known_of_its_type_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All slots are taken meanwhile, so nobody has asked. The next look does."""
+    set_straight_times(monkeypatch)
+    gate = tmp_path / "gate"
+    async with running_daemon(tmp_path, poll="10 s", slots="1") as daemon:
+        await ready(daemon, until_there_is(gate))
+        ids = await daemon.intake.write("acme-x", [b"0"])
+        await until(partial(has_no_slot, daemon))
+        ids += await daemon.intake.write("acme-x", [b"x"] * 300)
+        assert daemon.straight.count("acme-x") == 300
+        daemon.straight._gates.forget()
+        daemon.executor.wake()
+        gate.touch()
+        await until(partial(has_recorded, daemon, len(ids)))
+
+
+async def has_no_slot(daemon: Daemon) -> bool:
+    return daemon.executor.free_slots == 0
+
+
+async def enough_wait_here(daemon: Daemon) -> bool:
+    return daemon.straight.count("acme-x") > 2 * LONG_STEP
 
 
 async def test_a_flood_comes_back_from_the_long_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,13 +197,16 @@ async def test_what_waits_for_too_long_goes_to_the_store(tmp_path: Path, monkeyp
 
 
 async def test_a_flood_does_not_keep_another_type_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reader would come to its lines when the flood has run. So it brings all of them into the store."""
+    """The reader would come to its lines when the flood has run. So it brings all of them into the store, and does not
+    wait for room any more."""
     set_straight_times(monkeypatch)
+    monkeypatch.setattr(functory.intake.journal_reader, "_FOLLOW_MS", 3_600_000)
     gate = tmp_path / "gate"
     async with running_daemon(tmp_path, poll="10 s", slots="2") as daemon:
         await register(daemon, "acme-other", "return None")
         await ready(daemon, until_there_is(gate))
         ids = await post(daemon, 20_000)
+        await until(partial(enough_wait_here, daemon))
         others = await post(daemon, 1500, "acme-other", each=1500)
 
         async def others_are_in_the_store() -> bool:
@@ -254,13 +286,17 @@ async def test_lines_that_wait_for_room_for_too_long_go_to_the_store(
         await until(partial(has_recorded, daemon, len(ids)))
 
 
-async def test_who_lists_what_waits_sees_a_flood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("for_a_list_s", [LONG_S, 0.0], ids=["a quick store", "a slow store"])
+async def test_who_lists_what_waits_sees_a_flood(
+    for_a_list_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     set_straight_times(monkeypatch)
+    monkeypatch.setattr(unseen, "_FOR_A_LIST_S", for_a_list_s)
     gate = tmp_path / "gate"
     async with running_daemon(tmp_path, poll="10 s", slots="1") as daemon:
         await ready(daemon, until_there_is(gate))
         ids = await post(daemon, 9000)
-        service = service_of(daemon)
+        service = replace(service_of(daemon), settings=OperationSettings(flush_timeout_s=LONG_S))
         page = await list_jobs(service, "acme", JobFilter(JobState.WAITING), cursor=None, limit=100)
         assert len(page.records) == 100
         gate.touch()

@@ -25,6 +25,7 @@ BESIDE = "tests/service/test_flood_neighbours.py"
 beside = in_file("functory/intake/backlog.py", BESIDE)
 beside_way = in_file("functory/execution/straight/way.py", BESIDE)
 flushes = in_file("functory/intake/flushes.py", BESIDE)
+offers = in_file("functory/execution/offers.py", BESIDE)
 longest = in_file("functory/execution/straight/waiting_jobs.py", BESIDE)
 in_bulk = in_file("store/sqlite/queue/bulk_straight.py", "tests/contract/store/test_straight.py")
 ENDS = "tests/service/test_straight_ends.py"
@@ -66,8 +67,8 @@ MUTANTS: list[Mutant] = [
     ),
     following(
         "later ones on the long way overtake who follows",
-        "            self._return(jobtype)\n\n    def may_run",
-        "            pass\n\n    def may_run",
+        "in self._waiting):\n            self._return(jobtype)\n",
+        "in self._waiting):\n            pass\n",
     ),
     claims(
         "a look that saw half a claim clears the type",
@@ -164,6 +165,11 @@ MUTANTS: list[Mutant] = [
         "or False:",
     ),
     beside_way(
+        "what waits in memory fills the journal",
+        "self._followers.jobtypes]:\n            self._return(jobtype)\n",
+        "self._followers.jobtypes]:\n            pass\n",
+    ),
+    beside_way(
         "what others run waits for what runs here",
         "        return is_open and self._intake",
         "        return self._intake",
@@ -176,6 +182,16 @@ MUTANTS: list[Mutant] = [
         "        return until_s",
     ),
     board("a flood that runs from the journal is not on the board", "    if not unseen:\n", "    if True:\n"),
+    offers(
+        "who comes due waits behind a flood of its type",
+        "            self._straight.give_way(",
+        "            (lambda *_, **__: 0)(",
+    ),
+    lists(
+        "a list of a slow store is empty",
+        "        if page.records:\n            return page\n        await bring(service, tenant)  # a slow store has none of them by then\n",
+        "        return page\n",
+    ),
     in_bulk(
         "what is known is counted again",
         "            rows = [row for row in zip(*mine, strict=True) if row[0].id in new]",
