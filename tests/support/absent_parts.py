@@ -9,8 +9,9 @@ from functory.workers.presence import Seen
 from functory.workers.unasked import Unasked
 from functory.workers.values import Answer, Delivery, Order, Report, Taken, Verdict
 from handlers.packages import Lock, Wanted
-from runner.errors import PackagesMissingError, SecretsLockedError
+from runner.errors import PackagesMissingError, SecretMissingError, SecretsLockedError
 from runner.packages.source import Progress, State, Tell, nobody
+from runner.secrets import GivenSecrets
 from store.base import JobRecord, Secret, WaitingType
 
 _NO_PACKAGES: Final = "this service installs no packages"
@@ -111,6 +112,9 @@ class NoVault:
 
     async def missing(self, tenant: str, names: tuple[str, ...]) -> list[str]:
         return list(names)
+
+    async def read(self, tenant: str, names: tuple[str, ...]) -> GivenSecrets:
+        raise SecretMissingError("this service keeps no secrets")
 
 
 class NoPackages:

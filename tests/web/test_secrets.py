@@ -100,10 +100,10 @@ async def test_a_handler_that_names_a_secret_which_is_not_set_is_refused(site: S
     assert shown.json["handler"]["secrets"] == ["API_KEY"]
     for wrong in ({"secrets": "A"}, {"secrets": ["A B"]}, {"secrets": ["A"], "env": {"A": "x"}}, {"secrets": ["LD_A"]}):
         assert (await site.call("PUT", "/acme/handler/thumb", json=HANDLER | wrong)).status == 422
-    http = await site.call(
-        "PUT", "/acme/handler/x", json={"lang": "http", "body": "https://a.example", "secrets": ["API_KEY"]}
-    )
-    assert "are not sent by http handlers" in http.json["error"]["message"]
+    worker = await site.call("PUT", "/acme/handler/x", json={"lang": "worker", "secrets": ["API_KEY"]})
+    assert "are not sent to workers" in worker.json["error"]["message"]
+    signs = {"lang": "http", "body": "https://a.example", "secrets": ["API_KEY"]}
+    assert (await site.call("PUT", "/acme/handler/x", json=signs)).status == 200
 
 
 async def test_why_names_the_secret_that_a_job_lacks(site: Site) -> None:

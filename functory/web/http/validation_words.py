@@ -42,6 +42,7 @@ _FORMS: Final = {
     whole("[ -~]*"): "printable ASCII",
     whole("[A-Za-z0-9_-]+"): "letters, digits, _ or -",
     whole("[A-Za-z0-9_-]*"): "letters, digits, _ or -",
+    whole("[A-Za-z_][A-Za-z0-9_]{0,127}"): "letters, digits and _, without a digit at the start",
 }
 """Patterns of the wire types, in words."""
 

@@ -24,7 +24,7 @@ async def test_a_long_page_gives_others_their_turn(loaded: Assets, monkeypatch: 
     ]
     call = SimpleNamespace(link=lambda **_: "/")
     values = {"lines": lines, "states": STATES, "state": "archived", "tenant": "acme", "now_ms": 0}
-    values |= {"next": None, "is_first": True, "call": call, "page_state": ""}
+    values |= {"next": None, "is_first": True, "call": call, "page_state": "", "looked_at": None}
     turns = 0
 
     async def others() -> None:
