@@ -84,6 +84,10 @@ class Intake:
         """The journal's position, if the store should learn it. To be committed with anything that is written."""
         return self._reader.position()
 
+    async def keep_position(self) -> None:
+        """What was read and is done with is not read again after a crash. In vain while the store is away."""
+        await self._reader.keep_position()
+
     def lag_ms(self, now_ms: int) -> int:
         """Age of the oldest line that is not in the store."""
         return self._reader.lag_ms(now_ms)

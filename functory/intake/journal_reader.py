@@ -19,6 +19,7 @@ from functory.intake.flushes import Flushes
 from functory.intake.former_tenants import APART_MS, lines_of_former_tenants
 from functory.intake.held_lines import HeldLine
 from functory.intake.job_options import to_new_job, to_new_jobs
+from functory.intake.open_reservation import Open
 from functory.loops.courtesy import LONG_STEP
 from functory.loops.shared import Shared
 from journal import JournalUnavailable, Position, Record, Reservation, parse_id
@@ -52,22 +53,6 @@ _LONGEST_PAUSE_S: Final = 1.0
 that it is back."""
 
 
-class _Open:
-    """A reservation that waits for lines on the straight way."""
-
-    __slots__ = ("ids", "is_added", "is_returned", "missing", "reservation")
-
-    def __init__(self, reservation: Reservation, ids: Sequence[str], missing: dict[str, HeldLine]) -> None:
-        self.reservation = reservation
-        self.ids = ids
-        """Of all of its lines."""
-        self.missing = missing
-        """Those on the straight way."""
-        self.is_added = False
-        """Its other lines are in the store."""
-        self.is_returned = False
-
-
 class JournalReader:
     def __init__(self, shared: Shared, backlog: Backlog, *, reader: str, rejects: Path) -> None:
         """reader: the name under which the store keeps the position. rejects: where refused lines are set aside."""
@@ -82,7 +67,7 @@ class JournalReader:
         self._rejects = rejects
         self._listeners: list[Callable[[Iterable[str]], None]] = []
         self._deferred_listeners: list[Callable[[], None]] = []
-        self._open_of: dict[str, _Open] = {}
+        self._open_of: dict[str, Open] = {}
         """By id of a line on the straight way that was read."""
         self._kept: Position | None = None
         """The position that the store has for sure."""
@@ -172,13 +157,16 @@ class JournalReader:
             if (self._passed if tenant else self._journal.read_point) < target:
                 if self.trouble:
                     raise StoreUnavailable(self.trouble)
-                done = self._flushes.wait(tenant, target)
-                self._hurry.set()
-                self._is_wanted.set()
-                self._backlog.make_room()
-                await done
+                await self._until_passed(tenant, target)
         if not tenant:
             await self._keep_position()
+
+    async def _until_passed(self, tenant: str, target: Position) -> None:
+        done = self._flushes.wait(tenant, target)
+        self._hurry.set()
+        self._is_wanted.set()
+        self._backlog.make_room()
+        await done
 
     @property
     def _passed(self) -> Position:
@@ -217,13 +205,13 @@ class JournalReader:
         if position is not None:
             self._kept = Position(int(position.segment), position.offset, position.line)
 
-    def _give_back(self, open_: _Open) -> None:
+    def _give_back(self, open_: Open) -> None:
         for job_id in open_.missing:
             self._open_of.pop(job_id, None)
         self._backlog.unread([job_id for job_id in open_.ids if job_id not in open_.missing], open_.missing)
         self._journal.give_back(open_.reservation)
 
-    async def _finish(self, open_: _Open) -> None:
+    async def _finish(self, open_: Open) -> None:
         if open_.missing or not open_.is_added or open_.is_returned:
             return
         open_.is_returned = True  # only once
@@ -240,11 +228,18 @@ class JournalReader:
         self._keeping_task = asyncio.create_task(self._keep_position())
 
     async def _keep_position(self) -> None:
-        position = self.position()
-        if position is not None:
+        if (position := self.position()) is not None:
             with suppress(StoreUnavailable):  # the next one will do
                 await self._store.add_jobs([], now_ms=self._clock.now_ms(), position=position)
                 self.kept(position)
+
+    async def keep_position(self) -> None:
+        """The store is to know it now, if it can be reached. What is on the straight way is passed by first."""
+        target = self._journal.write_point
+        if self._passed < target and not self._backlog.is_in_line:
+            with suppress(StoreUnavailable):
+                await self._until_passed("any", target)
+        await self._keep_position()
 
     def _at(self, point: Position) -> JournalPosition:
         return JournalPosition(self._reader, str(point.segment), point.offset, point.line)
@@ -257,7 +252,7 @@ class JournalReader:
         ids = list(map(_ID, records))
         held = self._backlog.held(ids)
         new, follow = self._parted(self._backlog.still_to_add(records), held, now_ms)
-        open_ = _Open(reservation, ids, held)
+        open_ = Open(reservation, ids, held)
         self._open_of.update(dict.fromkeys(open_.missing, open_))
         try:
             if new and self._oldest_ms < now_ms - APART_MS:
@@ -304,7 +299,7 @@ class JournalReader:
         log.warning("ingest.tenant_deleted", extra={"lines": len(gone), "first": min(gone)})
         return [record for record in new if record.id not in gone]
 
-    async def _add(self, new: Sequence[Record], open_: _Open, now_ms: int) -> None:
+    async def _add(self, new: Sequence[Record], open_: Open, now_ms: int) -> None:
         """With the position after the reservation, if nothing before it or in it is on the straight way."""
         position = self.position()
         if not open_.missing and self._journal.read_point == open_.reservation.span.start:

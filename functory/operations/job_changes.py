@@ -163,6 +163,7 @@ async def delete_job(service: Service, who: Principal, job_id: str) -> int:
     removed = await _delete_children(service, tenant, job_id)
     if not await service.store.delete_jobs(tenant, [job_id]):
         raise Conflict(f"job {job_id} was changed while it was to be deleted: look at it, and try again")
+    await service.intake.keep_position()
     await audit(service, who.key_id, "job.delete", tenant, id=job_id, jobs=removed + 1)
     return removed + 1
 
