@@ -4,17 +4,22 @@ import asyncio
 import hashlib
 import hmac
 import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
 from functory.operations.known_webhooks import KnownWebhooks
 from functory.operations.verified_keys import GRACE_S, LIFE_S
-from functory.web.http.endpoint import WEBHOOK_BODY_BYTES
-from store.base import Code
+from functory.web.api.deliveries import WEBHOOK_BODY_BYTES
+from functory.web.app import WEB
+from functory.web.http import body_room
+from store.base import Code, JobFilter, JobState
 from store.errors import StoreUnavailable
 from tests.support.service import until
 from tests.support.web import Answer, Site
+from vocabulary.sizes import MIB
 
 KEY = "the-key-of-both"
 IN = "/acme/in/github"
@@ -184,6 +189,51 @@ async def test_a_body_that_is_too_long_is_refused(site: Site) -> None:
     answer = await site.post(IN, key=None, data=b"x" * (3 << 19))
     assert (answer.status, answer.code) == (413, "limit_exceeded"), "longer than a payload may be"
     assert await payloads(site) == []
+
+
+async def pieces(*texts: bytes) -> AsyncIterator[bytes]:
+    """A body whose length nobody says before."""
+    for text in texts:
+        yield text
+
+
+async def test_who_says_much_and_sends_little_keeps_nobody_out(site: Site) -> None:
+    await set_open(site)
+    async with AsyncExitStack() as left:
+        for _ in range(5):
+            _, writer = await asyncio.open_connection("127.0.0.1", site.listener.port)
+            left.callback(writer.close)
+            writer.write(f"POST {IN} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n".encode())
+            await writer.drain()
+        async with asyncio.timeout(20):
+            answer = await site.post(IN, key=None, data=pieces(b"x" * 400_000, b"x" * 400_000))
+    assert answer.status == 202
+
+
+async def test_a_large_body_takes_no_room_while_a_result_is_waited_for(site: Site) -> None:
+    await set_open(site, answer="result", wait_s=60)
+    posting = [asyncio.ensure_future(site.post(IN, key=None, data=pieces(b"x" * 600_000))) for _ in range(5)]
+
+    async def have_come() -> bool:
+        await site.intake.flush()
+        where = JobFilter(JobState.WAITING, "acme-build")
+        return len((await site.store.list_jobs("acme", where, now_ms=site.clock.now_ms())).records) == len(posting)
+
+    await until(have_come)
+    for job_id in await site.run(jobtype="acme-build"):
+        site.waiters.tell(job_id)
+    assert {answer.status for answer in await asyncio.gather(*posting)} == {200}
+
+
+async def test_who_finds_no_room_is_told_to_send_again(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    await set_open(site)
+    monkeypatch.setattr(body_room, "_LONGEST_WAIT_S", 0.0)
+    room = site.listener._app[WEB].webhook_bodies
+    async with room.of("acme", 4 * MIB):
+        answer = await site.post(IN, key=None, data=pieces(b"x" * 600_000))
+        assert (answer.status, answer.code) == (503, "not_ready_yet")
+        assert (await site.post(IN, key=None, data=pieces(b"small"))).status == 202
+    assert (await site.post(IN, key=None, data=pieces(b"x" * 600_000))).status == 202
 
 
 async def test_what_is_signed_by_a_long_body_is_checked_as_well(site: Site) -> None:
