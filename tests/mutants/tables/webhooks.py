@@ -11,6 +11,7 @@ payloads = in_file("functory/webhooks/payloads.py", "tests/unit/functory/test_we
 operations = in_file("functory/operations/webhooks.py", DELIVERIES)
 terms = in_file("functory/operations/webhooks.py", "tests/web/test_webhooks.py")
 known = in_file("functory/operations/known_webhooks.py", DELIVERIES)
+room = in_file("functory/web/http/body_room.py", DELIVERIES)
 answers = in_file("functory/web/api/deliveries.py", DELIVERIES)
 sqlite = in_file("store/sqlite/records/webhooks.py", "tests/contract/store/test_webhooks.py -k sqlite")
 
@@ -68,6 +69,8 @@ MUTANTS: list[Mutant] = [
     known("a change here waits", " or seen.changes != changes", ""),
     known("a change elsewhere is never seen", "abs(now_ms - seen.at_ms) >= LIFE_S * 1000 or ", ""),
     known("what strangers ask for is kept without end", "len(self._seen) >= _MAX_KNOWN", "False"),
+    room("who says much takes room", "if has_room or come_bytes <= self.free_bytes:", "if has_room:"),
+    room("large bodies take no room", "if has_room or come_bytes <= self.free_bytes:", "if True:"),
     answers("strangers read errors", "if record.outcome.code is not Code.OK:", "if False:"),
     answers("a result may act for who is signed in", '    shown.headers["Content-Security-Policy"] = _SANDBOX\n', ""),
     answers("every webhook takes GET", "and not webhook.terms.takes_get", "and False"),
