@@ -43,6 +43,10 @@ async def deliver(site: Site, body: bytes = b'{"ref": "main"}', *, key: str = KE
     return await site.post(IN, key=None, data=body, headers=given)
 
 
+async def away(*_: object, **__: object) -> None:
+    raise StoreUnavailable("away")
+
+
 async def payloads(site: Site, type_name: str = "build") -> list[bytes]:
     await site.intake.flush()
     now_ms = site.clock.now_ms()
@@ -142,9 +146,6 @@ async def test_without_its_secret_a_webhook_takes_nothing_and_says_so(site: Site
 
 
 async def test_while_the_store_is_away_deliveries_are_taken(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def away(*_: object, **__: object) -> None:
-        raise StoreUnavailable("away")
-
     await set_webhook(site)
     await deliver(site)
     with monkeypatch.context() as patch:
@@ -175,11 +176,55 @@ async def test_many_strangers_ask_the_store_once(site: Site, monkeypatch: pytest
 def test_only_so_many_are_remembered() -> None:
     known = KnownWebhooks()
     for number in range(10_000):
-        known.keep("acme", f"{number}", None, 0, 0)
-    assert len(known._seen) <= 2000
+        known.keep("acme", f"{number}", None, 0, 0, 0)
+    assert len(known._absent) <= 2000
     assert known.recent("acme", "9999", 0, 0) is None
     with pytest.raises(KeyError):
         known.recent("acme", "0", 0, 0)
+
+
+async def test_addresses_that_strangers_guess_drive_no_webhook_out(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    await set_webhook(site)
+    assert (await deliver(site)).status == 202
+    for number in range(2500):
+        site.service.known_webhooks.keep(
+            "acme", f"{number}", None, site.clock.now_ms(), 0, site.service.known_webhooks.changes
+        )
+    monkeypatch.setattr(site.store, "get_webhook", away)
+    site.clock.advance(LIFE_S)
+    assert (await deliver(site)).status == 202
+
+
+@pytest.mark.parametrize("what", ["webhook", "secret", "tenant"])
+async def test_what_was_changed_here_is_not_as_it_was_when_the_store_goes_away(
+    site: Site, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    await set_webhook(site)
+    assert (await deliver(site)).status == 202
+    if what == "tenant":
+        await site.call("PATCH", "/admin/tenants/acme", key="operator", json={"suspended": True})
+    else:
+        await site.call("DELETE", f"/acme/{what}/{'github' if what == 'webhook' else 'HOOK'}")
+    monkeypatch.setattr(site.store, "get_webhook", away)
+    assert (await deliver(site)).code == "not_ready_yet"
+
+
+async def test_an_answer_of_before_a_change_is_not_kept(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    await set_webhook(site)
+    asked, let_go, get_webhook = asyncio.Event(), asyncio.Event(), site.store.get_webhook
+
+    async def held(tenant: str, name: str) -> Any:
+        found = await get_webhook(tenant, name)
+        asked.set()
+        await let_go.wait()
+        return found
+
+    monkeypatch.setattr(site.store, "get_webhook", held)
+    posting = asyncio.ensure_future(deliver(site))
+    await asked.wait()
+    await site.call("DELETE", "/acme/webhook/github")
+    let_go.set()
+    assert (await posting).status == 404
 
 
 async def test_a_body_that_is_too_long_is_refused(site: Site) -> None:
