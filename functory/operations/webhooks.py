@@ -31,6 +31,7 @@ MAX_SECRETS: Final = 4
 """Of one webhook."""
 _UNSIGNED: Final = frozenset({"none", "token", "gitlab"})
 """What proves the sender of these says nothing of the body."""
+_WITH_HEADER: Final = frozenset({"hmac", "token"})
 _LARGE_BYTES: Final = 64 * 1024
 """Larger bodies are not hashed in the event loop."""
 _NO_SUCH: Final = "there is no webhook at this address"
@@ -108,6 +109,10 @@ def check_terms(name: str, terms: Terms) -> None:
         raise _invalid("secrets", f"to verify by {terms.verify}, name the secret that the sender has, too")
     if terms.verify == "hmac" and not terms.header:
         raise _invalid("header", "to verify by hmac, name the header in which the signature is")
+    if terms.header and terms.verify not in _WITH_HEADER:
+        raise _invalid("header", f"verify {terms.verify} has no header of your choice: leave it out")
+    if terms.prefix and terms.verify != "hmac":
+        raise _invalid("prefix", f"a prefix goes with verify hmac, and not with {terms.verify}: leave it out")
     if terms.takes_get and (terms.verify not in _UNSIGNED or terms.payload != "request"):
         raise _invalid(
             "takes_get",
