@@ -30,6 +30,8 @@ class _Seen(NamedTuple):
     at_ms: int
     keys: int
     """How often keys and tenants had been changed."""
+    asked_ms: int
+    """When the store was asked last, and perhaps could not be reached."""
 
 
 class KnownWebhooks:
@@ -44,15 +46,17 @@ class KnownWebhooks:
         """As it was seen a moment ago. keys: how often keys and tenants were changed until now. Raises KeyError when it
         must be looked up."""
         seen = self._there.get((tenant, name)) or self._absent[tenant, name]
-        if abs(now_ms - seen.at_ms) >= LIFE_S * 1000 or seen.keys != keys:
+        if abs(now_ms - seen.asked_ms) >= LIFE_S * 1000 or seen.keys != keys:
             raise KeyError(name)
         return seen.webhook
 
     def last(self, tenant: str, name: str, now_ms: int, keys: int) -> KnownWebhook | None:
-        """As it was when the store could be asked, if that is not long ago and nothing was changed here since."""
+        """As it was when the store could be asked, if that is not long ago and nothing was changed here since. It
+        counts as recent then: each look may last as long as senders wait."""
         seen = self._there.get((tenant, name))
         if seen is None or abs(now_ms - seen.at_ms) > GRACE_S * 1000 or seen.keys != keys:
             return None
+        self._there[tenant, name] = seen._replace(asked_ms=now_ms)
         return seen.webhook
 
     def keep(self, tenant: str, name: str, webhook: KnownWebhook | None, at_ms: int, keys: int, changes: int) -> None:
@@ -65,7 +69,7 @@ class KnownWebhooks:
         where = self._absent if webhook is None else self._there
         if len(where) >= _MAX_KNOWN:
             del where[next(iter(where))]
-        where[tenant, name] = _Seen(webhook, at_ms, keys)
+        where[tenant, name] = _Seen(webhook, at_ms, keys, at_ms)
 
     def forget(self, tenant: str) -> None:
         """After a change of a webhook or of a secret."""

@@ -103,6 +103,17 @@ def check_terms(name: str, terms: Terms) -> None:
             raise _invalid("secrets", f"{secret!r:.80} {trouble}")
     if len(set(terms.secrets)) > MAX_SECRETS:
         raise _invalid("secrets", f"a webhook has at most {MAX_SECRETS} secrets")
+    _check_proof(terms)
+    if terms.takes_get and (terms.verify not in _UNSIGNED or terms.payload != "request"):
+        raise _invalid(
+            "takes_get",
+            "GET has no body that could be signed or become a payload: it goes with payload request, and with verify"
+            " token, gitlab or none",
+        )
+
+
+def _check_proof(terms: Terms) -> None:
+    """Whether it says what its way of verifying needs, and nothing that this would not look at."""
     if terms.verify == "none" and terms.secrets:
         raise _invalid("secrets", "with verify none, anybody may post: leave the secrets out")
     if terms.verify != "none" and not terms.secrets:
@@ -113,12 +124,6 @@ def check_terms(name: str, terms: Terms) -> None:
         raise _invalid("header", f"verify {terms.verify} has no header of your choice: leave it out")
     if terms.prefix and terms.verify != "hmac":
         raise _invalid("prefix", f"a prefix goes with verify hmac, and not with {terms.verify}: leave it out")
-    if terms.takes_get and (terms.verify not in _UNSIGNED or terms.payload != "request"):
-        raise _invalid(
-            "takes_get",
-            "GET has no body that could be signed or become a payload: it goes with payload request, and with verify"
-            " token, gitlab or none",
-        )
 
 
 # Deliveries
@@ -177,7 +182,7 @@ async def _look_up(service: Service, tenant: str, name: str, now_ms: int) -> Kno
     try:
         webhook = await known.looks.ask((tenant, name, keys + changes), lambda: _load(service, tenant, name))
     except StoreUnavailable:
-        last = known.last(tenant, name, now_ms, keys)
+        last = known.last(tenant, name, service.now_ms(), keys)
         if last is None:
             raise NotReadyYet(
                 "the store is away, and this daemon has not seen the webhook lately: nothing was accepted; try again"

@@ -158,6 +158,25 @@ async def test_while_the_store_is_away_deliveries_are_taken(site: Site, monkeypa
     assert b"meanwhile" in await payloads(site)
 
 
+async def test_not_every_delivery_waits_for_a_store_that_is_away(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    async def gives_up(_: str, name: str) -> None:
+        asked.append(name)
+        site.clock.advance(LIFE_S)
+        raise StoreUnavailable("away")
+
+    await set_webhook(site)
+    await deliver(site)
+    monkeypatch.setattr(site.store, "get_webhook", gives_up)
+    site.clock.advance(LIFE_S)
+    assert [(await deliver(site)).status for _ in range(3)] == [202, 202, 202]
+    assert asked == ["github"]
+    site.clock.advance(LIFE_S)
+    assert (await deliver(site)).status == 202
+    assert asked == ["github", "github"]
+
+
 async def test_many_strangers_ask_the_store_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     get_webhook = site.store.get_webhook
