@@ -31,7 +31,6 @@ MAX_SECRETS: Final = 4
 """Of one webhook."""
 _UNSIGNED: Final = frozenset({"none", "token", "gitlab"})
 """What proves the sender of these says nothing of the body."""
-_WITH_HEADER: Final = frozenset({"hmac", "token"})
 _LARGE_BYTES: Final = 64 * 1024
 """Larger bodies are not hashed in the event loop."""
 _NO_SUCH: Final = "there is no webhook at this address"
@@ -113,17 +112,13 @@ def check_terms(name: str, terms: Terms) -> None:
 
 
 def _check_proof(terms: Terms) -> None:
-    """Whether it says what its way of verifying needs, and nothing that this would not look at."""
+    """Whether it says what its way of verifying needs."""
     if terms.verify == "none" and terms.secrets:
         raise _invalid("secrets", "with verify none, anybody may post: leave the secrets out")
     if terms.verify != "none" and not terms.secrets:
         raise _invalid("secrets", f"to verify by {terms.verify}, name the secret that the sender has, too")
     if terms.verify == "hmac" and not terms.header:
         raise _invalid("header", "to verify by hmac, name the header in which the signature is")
-    if terms.header and terms.verify not in _WITH_HEADER:
-        raise _invalid("header", f"verify {terms.verify} has no header of your choice: leave it out")
-    if terms.prefix and terms.verify != "hmac":
-        raise _invalid("prefix", f"a prefix goes with verify hmac, and not with {terms.verify}: leave it out")
 
 
 # Deliveries
