@@ -124,8 +124,11 @@ async def run_delete(client: "Client", arguments: argparse.Namespace) -> int:
 def _proof(it: "Webhook") -> str:
     if it.verify == "none":
         return "nothing: anybody may post"
-    where = f" in {it.header}" if it.header else ""
-    how = f" ({it.algorithm}, {it.digest})" if it.verify == "hmac" else ""
+    where = how = ""  # the others look at no header of one's choice
+    if it.verify == "token":
+        where = f" in {it.header or '?token='}"
+    elif it.verify == "hmac":
+        where, how = f" in {it.header}", f" ({it.algorithm}, {it.digest})"
     return f"{it.verify}{where}{how} with {' or '.join(it.secrets)}"
 
 

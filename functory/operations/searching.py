@@ -5,7 +5,7 @@ where the next one goes on: nobody waits for a search over all that there is, an
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from functory.operations.jobs import list_states
@@ -30,6 +30,7 @@ async def search(
     states: Sequence[JobState],
     where: JobFilter,
     text: str,
+    is_heard: Callable[[], bool],
     *,
     cursor: str | None,
     limit: int,
@@ -37,8 +38,8 @@ async def search(
     max_bytes: int = 0,
 ) -> Found:
     """Of the jobs that `list_states` would list, those that have the text, in letters of any case. One search of a
-    tenant after the other. Raises what that raises."""
-    wanted = text.encode("utf-8", "surrogatepass").lower()
+    tenant after the other; it ends when nobody listens any more. Raises what that raises."""
+    wanted = text.casefold()
     found: list[JobRecord] = []
     looked_at, end_s = 0, asyncio.get_running_loop().time() + _LONGEST_S
 
@@ -48,7 +49,7 @@ async def search(
         )
 
     async with service.search_turns.of(tenant):
-        while True:
+        while is_heard():
             page = await read(cursor, _STEP)
             while len(places := _places(page, wanted)) > (room := limit - len(found)):
                 page = await read(cursor, places[room - 1] + 1)  # the cursor of a page is that of its last job
@@ -60,13 +61,13 @@ async def search(
     return Found(JobPage(tuple(_cut(record, max_bytes) for record in found), cursor), looked_at)
 
 
-def _places(page: JobPage, wanted: bytes) -> list[int]:
+def _places(page: JobPage, wanted: str) -> list[int]:
     return [place for place, record in enumerate(page.records) if _has(record, wanted)]
 
 
-def _has(record: JobRecord, wanted: bytes) -> bool:
+def _has(record: JobRecord, wanted: str) -> bool:
     message = record.outcome.message if record.outcome is not None else ""
-    return wanted in record.job.data.lower() or wanted in message.encode("utf-8", "surrogatepass").lower()
+    return wanted in record.job.data.decode("utf-8", "replace").casefold() or wanted in message.casefold()
 
 
 def _cut(record: JobRecord, max_bytes: int) -> JobRecord:

@@ -22,7 +22,7 @@ async def set_secret(service: Service, who: Principal, name: str, value: str) ->
     """
     _check_name(name)
     secret = await service.vault.put(Secret(who.tenant, name, 1, service.now_ms(), who.key_id, "", b""), value)
-    service.known_webhooks.changes += 1
+    service.known_webhooks.forget(who.tenant)
     await audit(service, who.key_id, "secret.set", who.tenant, secret=name, version=secret.version)
     return secret
 
@@ -31,7 +31,7 @@ async def delete_secret(service: Service, who: Principal, name: str) -> None:
     """Jobs of handlers that name it end in error from then on, and are tried again. Raises Missing."""
     _check_name(name)
     await service.vault.delete(who.tenant, name, service.now_ms())
-    service.known_webhooks.changes += 1
+    service.known_webhooks.forget(who.tenant)
     await audit(service, who.key_id, "secret.delete", who.tenant, secret=name)
 
 

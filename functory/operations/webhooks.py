@@ -77,7 +77,7 @@ async def put_webhook(service: Service, who: Principal, name: str, terms: Terms)
         raise QuotaExceeded(f"a tenant has at most {MAX_WEBHOOKS} webhooks", detail={"limit": MAX_WEBHOOKS})
     record = WebhookRecord(who.tenant, name, service.now_ms(), who.key_id, encode_terms(terms))
     is_new = await service.store.put_webhook(record)
-    service.known_webhooks.changes += 1
+    service.known_webhooks.forget(who.tenant)
     await audit(service, who.key_id, "webhook.set", who.tenant, webhook=name, type=terms.type, verify=terms.verify)
     return is_new
 
@@ -85,7 +85,7 @@ async def put_webhook(service: Service, who: Principal, name: str, terms: Terms)
 async def delete_webhook(service: Service, who: Principal, name: str) -> None:
     """Raises NotFound."""
     is_gone = is_type(name) and await service.store.delete_webhook(who.tenant, name)
-    service.known_webhooks.changes += 1
+    service.known_webhooks.forget(who.tenant)
     if not is_gone:
         raise NotFound(f"tenant {who.tenant} has no webhook {name[:80]}")
     await audit(service, who.key_id, "webhook.delete", who.tenant, webhook=name)
@@ -102,18 +102,23 @@ def check_terms(name: str, terms: Terms) -> None:
             raise _invalid("secrets", f"{secret!r:.80} {trouble}")
     if len(set(terms.secrets)) > MAX_SECRETS:
         raise _invalid("secrets", f"a webhook has at most {MAX_SECRETS} secrets")
-    if terms.verify == "none" and terms.secrets:
-        raise _invalid("secrets", "with verify none, anybody may post: leave the secrets out")
-    if terms.verify != "none" and not terms.secrets:
-        raise _invalid("secrets", f"to verify by {terms.verify}, name the secret that the sender has, too")
-    if terms.verify == "hmac" and not terms.header:
-        raise _invalid("header", "to verify by hmac, name the header in which the signature is")
+    _check_proof(terms)
     if terms.takes_get and (terms.verify not in _UNSIGNED or terms.payload != "request"):
         raise _invalid(
             "takes_get",
             "GET has no body that could be signed or become a payload: it goes with payload request, and with verify"
             " token, gitlab or none",
         )
+
+
+def _check_proof(terms: Terms) -> None:
+    """Whether it says what its way of verifying needs."""
+    if terms.verify == "none" and terms.secrets:
+        raise _invalid("secrets", "with verify none, anybody may post: leave the secrets out")
+    if terms.verify != "none" and not terms.secrets:
+        raise _invalid("secrets", f"to verify by {terms.verify}, name the secret that the sender has, too")
+    if terms.verify == "hmac" and not terms.header:
+        raise _invalid("header", "to verify by hmac, name the header in which the signature is")
 
 
 # Deliveries
@@ -126,7 +131,7 @@ async def find_webhook(service: Service, tenant: str, name: str) -> KnownWebhook
         raise NotFound(_NO_SUCH)
     now_ms = service.now_ms()
     try:
-        webhook = service.known_webhooks.recent(tenant, name, now_ms, _changes(service))
+        webhook = service.known_webhooks.recent(tenant, name, now_ms, service.verified_keys.changes)
     except KeyError:
         webhook = await _look_up(service, tenant, name, now_ms)
     if webhook is None:
@@ -168,24 +173,19 @@ async def accept(service: Service, webhook: KnownWebhook, name: str, delivery: D
 
 
 async def _look_up(service: Service, tenant: str, name: str, now_ms: int) -> KnownWebhook | None:
-    known, changes = service.known_webhooks, _changes(service)
+    known, keys, changes = service.known_webhooks, service.verified_keys.changes, service.known_webhooks.changes
     try:
-        webhook = await known.looks.ask((tenant, name, changes), lambda: _load(service, tenant, name))
+        webhook = await known.looks.ask((tenant, name, keys + changes), lambda: _load(service, tenant, name))
     except StoreUnavailable:
-        last = known.last(tenant, name, now_ms)
+        last = known.last(tenant, name, service.now_ms(), keys)
         if last is None:
             raise NotReadyYet(
                 "the store is away, and this daemon has not seen the webhook lately: nothing was accepted; try again"
                 " later"
             ) from None
         return last
-    known.keep(tenant, name, webhook, now_ms, changes)
+    known.keep(tenant, name, webhook, now_ms, keys, changes)
     return webhook
-
-
-def _changes(service: Service) -> int:
-    """Another number after each change of webhooks, secrets, keys or tenants that this daemon hears of."""
-    return service.known_webhooks.changes + service.verified_keys.changes
 
 
 async def _load(service: Service, tenant: str, name: str) -> KnownWebhook | None:

@@ -56,8 +56,10 @@ def read_signed(terms: Terms, delivery: Delivery) -> Signed:
 def delivery_id(terms: Terms, delivery: Delivery) -> str:
     """What names the delivery, the same when it is sent again; empty if nothing does."""
     header = DELIVERY_HEADERS.get(terms.verify, "") if terms.delivery_header is None else terms.delivery_header
+    if terms.delivery_header is None and terms.verify == "standard":
+        return delivery.header(f"{_family(delivery)}-id")
     if header:
-        return delivery.header(header) or (_svix_id(delivery) if terms.verify == "standard" else "")
+        return delivery.header(header)
     if terms.delivery_header is None and terms.verify in _NAMED_INSIDE:
         try:
             event = msgspec.json.decode(delivery.body, type=_Event)
@@ -68,8 +70,9 @@ def delivery_id(terms: Terms, delivery: Delivery) -> str:
     return ""
 
 
-def _svix_id(delivery: Delivery) -> str:
-    return delivery.header("svix-id")
+def _family(delivery: Delivery) -> str:
+    """What the names of the headers that were signed begin with: those of the other family prove nothing."""
+    return next((it for it in _STANDARD_FAMILIES if delivery.header(f"{it}-signature")), _STANDARD_FAMILIES[0])
 
 
 def _github(_: Terms, delivery: Delivery) -> Signed:
@@ -98,7 +101,7 @@ def _stripe(_: Terms, delivery: Delivery) -> Signed:
 
 
 def _standard(_: Terms, delivery: Delivery) -> Signed:
-    family = next((it for it in _STANDARD_FAMILIES if delivery.header(f"{it}-signature")), _STANDARD_FAMILIES[0])
+    family = _family(delivery)
     named, time = delivery.header(f"{family}-id"), delivery.header(f"{family}-timestamp")
     signatures = _after(VERSION, delivery.header(f"{family}-signature").split())
     message = signed(as_sent(named), as_sent(time), delivery.body)

@@ -4,17 +4,22 @@ import asyncio
 import hashlib
 import hmac
 import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
 from functory.operations.known_webhooks import KnownWebhooks
 from functory.operations.verified_keys import GRACE_S, LIFE_S
-from functory.web.http.endpoint import WEBHOOK_BODY_BYTES
-from store.base import Code
+from functory.web.api.deliveries import WEBHOOK_BODY_BYTES
+from functory.web.app import WEB
+from functory.web.http import body_room
+from store.base import Code, JobFilter, JobState
 from store.errors import StoreUnavailable
 from tests.support.service import until
 from tests.support.web import Answer, Site
+from vocabulary.sizes import MIB
 
 KEY = "the-key-of-both"
 IN = "/acme/in/github"
@@ -36,6 +41,10 @@ async def deliver(site: Site, body: bytes = b'{"ref": "main"}', *, key: str = KE
     signature = "sha256=" + hmac.new(key.encode(), body, hashlib.sha256).hexdigest()
     given = {"X-Hub-Signature-256": signature} | {name.replace("_", "-"): text for name, text in headers.items()}
     return await site.post(IN, key=None, data=body, headers=given)
+
+
+async def away(*_: object, **__: object) -> None:
+    raise StoreUnavailable("away")
 
 
 async def payloads(site: Site, type_name: str = "build") -> list[bytes]:
@@ -137,9 +146,6 @@ async def test_without_its_secret_a_webhook_takes_nothing_and_says_so(site: Site
 
 
 async def test_while_the_store_is_away_deliveries_are_taken(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def away(*_: object, **__: object) -> None:
-        raise StoreUnavailable("away")
-
     await set_webhook(site)
     await deliver(site)
     with monkeypatch.context() as patch:
@@ -150,6 +156,25 @@ async def test_while_the_store_is_away_deliveries_are_taken(site: Site, monkeypa
         site.clock.advance(GRACE_S)
         assert (await deliver(site)).code == "not_ready_yet"
     assert b"meanwhile" in await payloads(site)
+
+
+async def test_not_every_delivery_waits_for_a_store_that_is_away(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    async def gives_up(_: str, name: str) -> None:
+        asked.append(name)
+        site.clock.advance(LIFE_S)
+        raise StoreUnavailable("away")
+
+    await set_webhook(site)
+    await deliver(site)
+    monkeypatch.setattr(site.store, "get_webhook", gives_up)
+    site.clock.advance(LIFE_S)
+    assert [(await deliver(site)).status for _ in range(3)] == [202, 202, 202]
+    assert asked == ["github"]
+    site.clock.advance(LIFE_S)
+    assert (await deliver(site)).status == 202
+    assert asked == ["github", "github"]
 
 
 async def test_many_strangers_ask_the_store_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,11 +195,55 @@ async def test_many_strangers_ask_the_store_once(site: Site, monkeypatch: pytest
 def test_only_so_many_are_remembered() -> None:
     known = KnownWebhooks()
     for number in range(10_000):
-        known.keep("acme", f"{number}", None, 0, 0)
-    assert len(known._seen) <= 2000
+        known.keep("acme", f"{number}", None, 0, 0, 0)
+    assert len(known._absent) <= 2000
     assert known.recent("acme", "9999", 0, 0) is None
     with pytest.raises(KeyError):
         known.recent("acme", "0", 0, 0)
+
+
+async def test_addresses_that_strangers_guess_drive_no_webhook_out(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    await set_webhook(site)
+    assert (await deliver(site)).status == 202
+    for number in range(2500):
+        site.service.known_webhooks.keep(
+            "acme", f"{number}", None, site.clock.now_ms(), 0, site.service.known_webhooks.changes
+        )
+    monkeypatch.setattr(site.store, "get_webhook", away)
+    site.clock.advance(LIFE_S)
+    assert (await deliver(site)).status == 202
+
+
+@pytest.mark.parametrize("what", ["webhook", "secret", "tenant"])
+async def test_what_was_changed_here_is_not_as_it_was_when_the_store_goes_away(
+    site: Site, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    await set_webhook(site)
+    assert (await deliver(site)).status == 202
+    if what == "tenant":
+        await site.call("PATCH", "/admin/tenants/acme", key="operator", json={"suspended": True})
+    else:
+        await site.call("DELETE", f"/acme/{what}/{'github' if what == 'webhook' else 'HOOK'}")
+    monkeypatch.setattr(site.store, "get_webhook", away)
+    assert (await deliver(site)).code == "not_ready_yet"
+
+
+async def test_an_answer_of_before_a_change_is_not_kept(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    await set_webhook(site)
+    asked, let_go, get_webhook = asyncio.Event(), asyncio.Event(), site.store.get_webhook
+
+    async def held(tenant: str, name: str) -> Any:
+        found = await get_webhook(tenant, name)
+        asked.set()
+        await let_go.wait()
+        return found
+
+    monkeypatch.setattr(site.store, "get_webhook", held)
+    posting = asyncio.ensure_future(deliver(site))
+    await asked.wait()
+    await site.call("DELETE", "/acme/webhook/github")
+    let_go.set()
+    assert (await posting).status == 404
 
 
 async def test_a_body_that_is_too_long_is_refused(site: Site) -> None:
@@ -184,6 +253,51 @@ async def test_a_body_that_is_too_long_is_refused(site: Site) -> None:
     answer = await site.post(IN, key=None, data=b"x" * (3 << 19))
     assert (answer.status, answer.code) == (413, "limit_exceeded"), "longer than a payload may be"
     assert await payloads(site) == []
+
+
+async def pieces(*texts: bytes) -> AsyncIterator[bytes]:
+    """A body whose length nobody says before."""
+    for text in texts:
+        yield text
+
+
+async def test_who_says_much_and_sends_little_keeps_nobody_out(site: Site) -> None:
+    await set_open(site)
+    assert (await site.post(IN, key=None, data=b"x")).status == 202  # it is known, and nobody waits for the store
+    head = f"POST {IN} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n"
+    async with AsyncExitStack() as left, asyncio.timeout(20):
+        for _ in range(5):
+            reader, writer = await asyncio.open_connection("127.0.0.1", site.listener.port)
+            left.callback(writer.close)
+            writer.write(head.encode())
+            assert b" 100 " in await reader.readline()
+        assert (await site.post(IN, key=None, data=pieces(b"x" * 400_000, b"x" * 400_000))).status == 202
+
+
+async def test_a_large_body_takes_no_room_while_a_result_is_waited_for(site: Site) -> None:
+    await set_open(site, answer="result", wait_s=60)
+    posting = [asyncio.ensure_future(site.post(IN, key=None, data=pieces(b"x" * 600_000))) for _ in range(5)]
+
+    async def have_come() -> bool:
+        await site.intake.flush()
+        where = JobFilter(JobState.WAITING, "acme-build")
+        return len((await site.store.list_jobs("acme", where, now_ms=site.clock.now_ms())).records) == len(posting)
+
+    await until(have_come)
+    for job_id in await site.run(jobtype="acme-build"):
+        site.waiters.tell(job_id)
+    assert {answer.status for answer in await asyncio.gather(*posting)} == {200}
+
+
+async def test_who_finds_no_room_is_told_to_send_again(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    await set_open(site)
+    monkeypatch.setattr(body_room, "_LONGEST_WAIT_S", 0.0)
+    room = site.listener._app[WEB].webhook_bodies
+    async with room.of("acme", 4 * MIB):
+        answer = await site.post(IN, key=None, data=pieces(b"x" * 600_000))
+        assert (answer.status, answer.code) == (503, "not_ready_yet")
+        assert (await site.post(IN, key=None, data=pieces(b"small"))).status == 202
+    assert (await site.post(IN, key=None, data=pieces(b"x" * 600_000))).status == 202
 
 
 async def test_what_is_signed_by_a_long_body_is_checked_as_well(site: Site) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from functory.operations import searching
-from store.base import Code
+from store.base import Code, JobFilter, JobState
+from store.names import MAX_BEGIN_BYTES
 from tests.support.pages import visitor
 from tests.support.terminal import Terminal
 from tests.support.web import Site
@@ -108,6 +109,40 @@ async def test_a_tenant_searches_once_at_a_time(site: Site, monkeypatch: pytest.
         looks = [guest.get("/ui/t/acme/jobs?state=waiting&contains=needle") for _ in range(4)]
         await asyncio.gather(*looks, search(site, "needle", state="waiting"))
     assert most == 1
+
+
+async def test_letters_of_any_alphabet_are_found_in_any_case(site: Site) -> None:
+    ids = await add(site, "Ärger", "STRASSE", "λόγος")
+    for text, job_id in zip(("ärGER", "straße", "ΛΌΓΟΣ"), ids, strict=True):
+        assert (await search(site, text, state="waiting"))[0] == [job_id]
+
+
+async def test_a_listing_does_not_wait_for_a_search(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads, let_go, list_jobs = asyncio.Event(), asyncio.Event(), site.store.list_jobs
+
+    async def held(*args: Any, max_bytes: int = 0, **more: Any) -> Any:
+        if max_bytes == MAX_BEGIN_BYTES:
+            reads.set()
+            await let_go.wait()
+        return await list_jobs(*args, max_bytes=max_bytes, **more)
+
+    await add(site, "x")
+    monkeypatch.setattr(site.store, "list_jobs", held)
+    looking = asyncio.ensure_future(search(site, "x", state="waiting"))
+    await reads.wait()
+    async with asyncio.timeout(20):
+        assert len((await site.get("/acme/results?state=waiting")).json["jobs"]) == 1
+    let_go.set()
+    assert len((await looking)[0]) == 1
+
+
+async def test_a_search_ends_when_nobody_listens(site: Site) -> None:
+    await add(site, *(["x"] * 60))
+    where, heard = JobFilter(JobState.WAITING), iter([True, False])
+    found = await searching.search(
+        site.service, "acme", [JobState.WAITING], where, "needle", lambda: next(heard), cursor=None, limit=10
+    )
+    assert found.looked_at == 7
 
 
 async def test_a_terminal_goes_on_until_something_is_found(site: Site, terminal: Terminal) -> None:

@@ -10,6 +10,7 @@ from functory.operations.keys import create_key
 from functory.operations.webhooks import MAX_WEBHOOKS
 from functory.web.http.settings import WebSettings
 from store.base import WebhookRecord
+from tests.support.terminal import Terminal
 from tests.support.web import T0, Site, open_site
 
 WEBHOOK = "/acme/webhook/github"
@@ -61,6 +62,22 @@ async def test_every_setting_is_kept(site: Site) -> None:
     assert (await site.call("PUT", WEBHOOK, json=settings)).status == 200
     shown = (await site.get(WEBHOOK)).json
     assert {name: shown[name] for name in settings} == settings
+
+
+@pytest.mark.parametrize(
+    ("verify", "header", "said"),
+    [
+        ("hmac", "X-Sign", "verified by hmac in X-Sign (sha256, hex) with HOOK"),
+        ("token", "X-Sign", "verified by token in X-Sign with HOOK"),
+        ("token", None, "verified by token in ?token= with HOOK"),
+        ("github", "X-Sign", "verified by github with HOOK"),
+    ],
+)
+async def test_a_terminal_names_the_header_that_is_looked_at(
+    site: Site, terminal: Terminal, verify: str, header: str | None, said: str
+) -> None:
+    await set_webhook(site, verify=verify, header=header)
+    assert said in (await terminal.run("webhook", "get", "github")).splitlines()
 
 
 @pytest.fixture

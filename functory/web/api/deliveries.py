@@ -1,7 +1,7 @@
 """The addresses that others post to. Who posts has no key: the webhook says how they show who they are."""
 
 from contextlib import aclosing, suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiohttp import web
 
@@ -12,7 +12,8 @@ from functory.web.api.large_job import result_answer
 from functory.web.api.waiting import ended_jobs
 from functory.web.http.answers import answer, json_answer, problem
 from functory.web.http.body import read_body
-from functory.web.http.endpoint import WEBHOOK_BODY_BYTES, Call
+from functory.web.http.body_room import most_bytes
+from functory.web.http.endpoint import Call
 from functory.web.http.routes import Routes
 from functory.webhooks.delivery import Delivery
 from functory.webhooks.payloads import challenge_of, result_type
@@ -20,8 +21,12 @@ from functory.webhooks.terms import Terms
 from functory.wire.webhooks import Delivered
 from store.base import Code, JobRecord
 from store.errors import StoreError
+from vocabulary.sizes import MIB
 
 routes = Routes()
+
+WEBHOOK_BODY_BYTES: Final = 2 * MIB
+"""Longest body of somebody without a key. A payload is no longer than this."""
 
 _ADDRESS: Final = "/{tenant}/in/{webhook}"
 _SANDBOX: Final = "default-src 'none'; frame-ancestors 'none'; sandbox"
@@ -38,18 +43,30 @@ _SANDBOX: Final = "default-src 'none'; frame-ancestors 'none'; sandbox"
     raw=("application/octet-stream",),
 )
 async def post_delivery(call: Call) -> web.StreamResponse:
-    body = await read_body(call.request, call.web.settings, WEBHOOK_BODY_BYTES)
-    return await _deliver(call, body)
+    return await _reply(call, await _receive(call))
 
 
 @routes.add(
     "GET", _ADDRESS, scope="webhook", summary="The same without a body, where a webhook takes it", answer=Delivered
 )
 async def get_delivery(call: Call) -> web.StreamResponse:
-    return await _deliver(call, b"")
+    return await _reply(call, await _deliver(call, b""))
 
 
-async def _deliver(call: Call, body: bytes) -> web.StreamResponse:
+class _Accepted(NamedTuple):
+    terms: Terms
+    job_id: str
+
+
+async def _receive(call: Call) -> _Accepted | web.StreamResponse:
+    """Room for the body is taken until it is a job, and not while its result is waited for."""
+    limit_bytes = min(WEBHOOK_BODY_BYTES, call.web.settings.max_body_bytes)
+    async with call.web.webhook_bodies.growing(call.tenant, most_bytes(call.request, limit_bytes)) as grown:
+        return await _deliver(call, await read_body(call.request, call.web.settings, limit_bytes, grown))
+
+
+async def _deliver(call: Call, body: bytes) -> _Accepted | web.StreamResponse:
+    """The job, or what is answered instead of one."""
     name = call.param("webhook")
     webhook = await find_webhook(call.service, call.tenant, name)
     request = call.request
@@ -64,12 +81,14 @@ async def _deliver(call: Call, body: bytes) -> web.StreamResponse:
     challenge = challenge_of(webhook.terms, delivery)
     if challenge is not None:
         return json_answer({"challenge": challenge})
-    job_id = await accept(call.service, webhook, name, delivery)
-    return await _reply(call, webhook.terms, job_id)
+    return _Accepted(webhook.terms, await accept(call.service, webhook, name, delivery))
 
 
-async def _reply(call: Call, terms: Terms, job_id: str) -> web.StreamResponse:
-    """The delivery is accepted: whatever keeps its result from being shown, the id is the answer."""
+async def _reply(call: Call, what: _Accepted | web.StreamResponse) -> web.StreamResponse:
+    """A delivery that is accepted is answered with the id, whatever keeps its result from being shown."""
+    if not isinstance(what, _Accepted):
+        return what
+    terms, job_id = what
     accepted = json_answer(Delivered(job_id), 202)
     if terms.answer == "id":
         return accepted

@@ -69,19 +69,18 @@ async def list_results(call: Call, query: ResultsQuery) -> Page:
         states = [JobState(state) for state in dict.fromkeys(query.state.split(","))]
     else:
         states = list(states_meant(where))
-    async with call.web.listings.of(call.tenant):
-        call.refuse_unheard()
-        listing: _Listing = {"cursor": query.cursor, "limit": query.limit, "max_bytes": query.payload_bytes}
-        looked_at = None
-        if query.contains is None:
-            page = await jobs.list_states(call.service, call.tenant, states, where, named=query.type, **listing)
-        else:
-            page, looked_at = await search(
-                call.service, call.tenant, states, where, query.contains, named=query.type, **listing
-            )
+    listing: _Listing = {"cursor": query.cursor, "limit": query.limit, "max_bytes": query.payload_bytes}
+    if query.contains is not None:  # it has turns of its own: listings do not wait for it
+        page, looked_at = await search(
+            call.service, call.tenant, states, where, query.contains, call.is_heard, named=query.type, **listing
+        )
         shown = show_page(page, with_payloads=query.payload_bytes > 0)
         shown.looked_at = looked_at
         return shown
+    async with call.web.listings.of(call.tenant):
+        call.refuse_unheard()
+        page = await jobs.list_states(call.service, call.tenant, states, where, named=query.type, **listing)
+        return show_page(page, with_payloads=query.payload_bytes > 0)
 
 
 @routes.add(

@@ -2,6 +2,7 @@
 
 import asyncio
 import zlib
+from collections.abc import Awaitable, Callable
 from io import BytesIO
 from typing import Final
 
@@ -13,11 +14,19 @@ from functory.web.http.settings import WebSettings
 _STEP_BYTES: Final = 256 * 1024
 """Bytes decompressed at a time, so that the event loop gets its turn even within a bomb."""
 
+Grown = Callable[[int], Awaitable[None]]
 
-async def read_body(request: web.Request, settings: WebSettings, limit_bytes: int | None = None) -> bytes:
-    """The decoded body, of at most limit_bytes if that is given.
 
-    Raises RequestTooLarge, RequestTooSlow, BadRequest (unknown encoding, broken data).
+async def _pass_over(_: int) -> None:
+    return
+
+
+async def read_body(
+    request: web.Request, settings: WebSettings, limit_bytes: int | None = None, grown: Grown = _pass_over
+) -> bytes:
+    """The decoded body, of at most limit_bytes if that is given. grown: hears how many have come.
+
+    Raises RequestTooLarge, RequestTooSlow, BadRequest (unknown encoding, broken data), and what grown raises.
     """
     limit = settings.max_body_bytes if limit_bytes is None else limit_bytes
     content = request.content
@@ -34,7 +43,7 @@ async def read_body(request: web.Request, settings: WebSettings, limit_bytes: in
         raise _too_large(limit)
     try:
         async with asyncio.timeout(settings.body_timeout_s):
-            return await _read(request, encoding, limit)
+            return await _read(request, encoding, limit, grown)
     except TimeoutError:
         raise RequestTooSlow(f"the body did not arrive within {settings.body_timeout_s:g} s: send it faster") from None
     except ConnectionError:
@@ -43,9 +52,9 @@ async def read_body(request: web.Request, settings: WebSettings, limit_bytes: in
         raise BadRequest(f"the body cannot be read: {error}") from None
 
 
-async def _read(request: web.Request, encoding: str, limit: int) -> bytes:
+async def _read(request: web.Request, encoding: str, limit: int, grown: Grown) -> bytes:
     if encoding != "identity":
-        return await _decompress(request, encoding, limit)
+        return await _decompress(request, encoding, limit, grown)
     content = request.content
     first = await content.readany()
     if content.at_eof():
@@ -56,10 +65,11 @@ async def _read(request: web.Request, encoding: str, limit: int) -> bytes:
         body.write(chunk)
         if body.tell() > limit:
             raise _too_large(limit)
+        await grown(body.tell())
     return body.getvalue()
 
 
-async def _decompress(request: web.Request, encoding: str, limit: int) -> bytes:
+async def _decompress(request: web.Request, encoding: str, limit: int, grown: Grown) -> bytes:
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | (0 if encoding == "deflate" else 16))
     body = BytesIO()
     while chunk := await request.content.readany():
@@ -73,6 +83,7 @@ async def _decompress(request: web.Request, encoding: str, limit: int) -> bytes:
             body.write(piece)
             if body.tell() > limit:
                 raise _too_large(limit)
+            await grown(body.tell())
             chunk = unpacker.unconsumed_tail or unpacker.unused_data
             await asyncio.sleep(0)
     if not unpacker.eof:

@@ -8,15 +8,19 @@ for those of others only when all tenants together have many.
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 from aiohttp import web
 
+from functory.errors import NotReadyYet
+from functory.web.http.body import Grown
 from vocabulary.sizes import MIB
 
 _MOST_PACKED: Final = 1032
 """Bytes that one byte of deflate can become."""
+_LONGEST_WAIT_S: Final = 10.0
+"""For room, of somebody without a key."""
 
 
 class BodyRoom:
@@ -49,6 +53,27 @@ class BodyRoom:
             self._taken = +self._taken
             async with self._left:
                 self._left.notify_all()
+
+    @asynccontextmanager
+    async def growing(self, tenant: str, size_bytes: int) -> AsyncIterator[Grown]:
+        """The same for a body of a sender whom nobody knows. It has no room before more than `free_bytes` have come: to
+        say that a body is large, and then to send nothing, would keep out others. Yields what is to be told how many
+        have come, which raises NotReadyYet if there is no room for long."""
+        async with AsyncExitStack() as taken:
+            has_room = False
+
+            async def grow(come_bytes: int) -> None:
+                nonlocal has_room
+                if has_room or come_bytes <= self.free_bytes:
+                    return
+                try:
+                    async with asyncio.timeout(_LONGEST_WAIT_S):
+                        await taken.enter_async_context(self.of(tenant, size_bytes))
+                except TimeoutError:
+                    raise NotReadyYet("too many large bodies come at once: send it again in a moment") from None
+                has_room = True
+
+            yield grow
 
     def _fits(self, tenant: str, size_bytes: int) -> bool:
         """What is larger than all room fits when nothing else is there."""

@@ -50,8 +50,6 @@ MAX_JSON_VALUES: Final = 500_000
 """In one body: so many are decoded in some tens of milliseconds, in which nobody else is served."""
 FREE_JOB_BYTES: Final = MIB // 8
 """Jobs of a body that take up to this much memory need no room."""
-WEBHOOK_BODY_BYTES: Final = 2 * MIB
-"""Longest body of somebody without a key. A payload is no longer than this."""
 NOBODY: Final = Principal("", "", frozenset(), TenantLimits())
 """The principal of requests to open routes."""
 
@@ -71,7 +69,7 @@ class Web:
     bodies: BodyRoom = field(default_factory=BodyRoom)
     streams: EventStreams = field(default_factory=EventStreams)
     webhook_bodies: BodyRoom = field(default_factory=lambda: BodyRoom(8 * MIB, 4 * MIB))
-    """For those whose sender nobody knows yet: they keep nobody from posting with a key."""
+    """For those whose sender nobody knows yet (api/deliveries.py): they keep nobody from posting with a key."""
     job_room: BodyRoom = field(default_factory=lambda: BodyRoom(48 * MIB, 24 * MIB, FREE_JOB_BYTES))
     """For the jobs that bodies become: they can be many times as large."""
 
@@ -157,7 +155,7 @@ class Endpoint:
         self._may_be_audited = route.method != "GET" and route.scope not in (None, "submit")
         self._no_query = route.query() if route.query is not None and not _required(route.query) else None
         self._decoder = json_decoder(route.body) if route.body is not None else None
-        self._is_without_body = route.body is None and not route.raw
+        self._needs_room = (route.body is not None or bool(route.raw)) and not self._is_webhook
 
     async def __call__(self, request: web.Request) -> web.StreamResponse:
         """Called by aiohttp's router."""
@@ -177,12 +175,9 @@ class Endpoint:
             given["query"] = self._query(request)
         elif request.query_string and not self._is_webhook:
             raise InvalidInput("this path takes no query options: leave them out")
-        if self._is_without_body:
+        if not self._needs_room:
             return await self._call(call, given)
-        room, limit_bytes = self._web.bodies, self._web.settings.max_body_bytes
-        if self._is_webhook:
-            room, limit_bytes = self._web.webhook_bodies, min(limit_bytes, WEBHOOK_BODY_BYTES)
-        async with room.of(call.tenant, most_bytes(request, limit_bytes)):
+        async with self._web.bodies.of(call.tenant, most_bytes(request, self._web.settings.max_body_bytes)):
             if self._decoder is None:
                 return await self._call(call, given)
             body = await call.read_body() or b"{}"

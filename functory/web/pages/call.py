@@ -12,6 +12,7 @@ from functory.operations.sessions import Session, Sessions
 from functory.web.http.edge import Params
 from functory.web.http.endpoint import NOBODY, Web, check_type_name
 from functory.web.http.forwarded import client_of
+from functory.web.http.presence import has_gone
 from functory.web.pages.allowed_origins import AllowedOrigins, Place
 from functory.web.pages.assets import Assets, load_assets
 from functory.web.pages.cookies import cookie_of
@@ -111,6 +112,10 @@ class PageCall:
         """The first row of a list of `count` that this page shows (`from`): its last page if there is none so late."""
         start = self.number("from", 0, 0, 1_000_000)
         return start if start < count else max(count - 1, 0) // page_rows * page_rows
+
+    def is_heard(self) -> bool:
+        """Whether somebody still waits for the page."""
+        return not has_gone(self.request)
 
     def may(self, scope: str) -> bool:
         return scope in self.who.scopes and (scope == "read" or self.is_operator or not self.who.suspended)

@@ -99,7 +99,7 @@ async def list_jobs(call: PageCall) -> Page:
     try:
         if contains:
             page, looked_at = await search(
-                call.service, call.tenant, states, where, contains, named=type_name or None, **listing
+                call.service, call.tenant, states, where, contains, call.is_heard, named=type_name or None, **listing
             )
         else:
             page = await jobs.list_states(call.service, call.tenant, states, where, named=type_name or None, **listing)

@@ -288,8 +288,9 @@ MUTANTS: list[Mutant] = [
         "> (room := limit - len(found))",
         "> 1000 + (room := limit - len(found))",
     ),
-    searching("letters must be written as they are in the payload", "in record.job.data.lower()", "in record.job.data"),
-    searching("errors are not looked at", ' or wanted in message.encode("utf-8", "surrogatepass").lower()', ""),
+    searching("a search goes on for nobody", "while is_heard():", "while True:"),
+    searching("letters must be written as they are in the payload", ".casefold() or wanted", " or wanted"),
+    searching("errors are not looked at", " or wanted in message.casefold()", ""),
     searching("all that was read of a payload is shown", "data=record.job.data[:max_bytes]", "data=record.job.data"),
     searching(
         "a tenant searches as often as it likes", "    async with service.search_turns.of(tenant):", "    if True:"

@@ -108,8 +108,8 @@ MUTANTS: list[Mutant] = [
     ),
     body(
         "a chunked body has no limit",
-        "        body.write(chunk)\n        if body.tell() > limit:\n            raise _too_large(limit)\n    return",
-        "        body.write(chunk)\n    return",
+        "        body.write(chunk)\n        if body.tell() > limit:\n            raise _too_large(limit)\n",
+        "        body.write(chunk)\n",
     ),
     body(
         "a body that came with its headers has no limit",
@@ -118,8 +118,8 @@ MUTANTS: list[Mutant] = [
     ),
     body(
         "a compression bomb has no limit",
-        "            body.write(piece)\n            if body.tell() > limit:\n                raise _too_large(limit)\n            chunk",
-        "            body.write(piece)\n            chunk",
+        "            body.write(piece)\n            if body.tell() > limit:\n                raise _too_large(limit)\n",
+        "            body.write(piece)\n",
     ),
     body(
         "a body that never ends is waited for",

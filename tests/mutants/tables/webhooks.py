@@ -11,6 +11,7 @@ payloads = in_file("functory/webhooks/payloads.py", "tests/unit/functory/test_we
 operations = in_file("functory/operations/webhooks.py", DELIVERIES)
 terms = in_file("functory/operations/webhooks.py", "tests/web/test_webhooks.py")
 known = in_file("functory/operations/known_webhooks.py", DELIVERIES)
+room = in_file("functory/web/http/body_room.py", DELIVERIES)
 answers = in_file("functory/web/api/deliveries.py", DELIVERIES)
 POSTS = "tests/contract/engines/test_signed_posts.py"
 posts = in_file("runner/http_engine.py", POSTS)
@@ -68,9 +69,26 @@ MUTANTS: list[Mutant] = [
     terms("who may manage lets others add jobs", '    who.require("submit")\n', ""),
     terms("who may not read lets others read results", '        who.require("read")\n', "        pass\n"),
     terms("secrets need not be set", "if absent := await", "if absent := not await"),
-    known("a change here waits", " or seen.changes != changes", ""),
-    known("a change elsewhere is never seen", "abs(now_ms - seen.at_ms) >= LIFE_S * 1000 or ", ""),
-    known("what strangers ask for is kept without end", "len(self._seen) >= _MAX_KNOWN", "False"),
+    known(
+        "a change of a tenant waits",
+        ">= LIFE_S * 1000 or seen.keys != keys",
+        ">= LIFE_S * 1000",
+    ),
+    known(
+        "each delivery waits for a store that is away",
+        "        self._there[tenant, name] = seen._replace(asked_ms=now_ms)\n",
+        "",
+    ),
+    known("a change of a webhook waits", "                del where[known]", "                pass"),
+    known(
+        "strangers drive webhooks out",
+        "where = self._absent if webhook is None else self._there",
+        "where = self._there",
+    ),
+    known("a change elsewhere is never seen", "abs(now_ms - seen.asked_ms) >= LIFE_S * 1000 or ", ""),
+    known("what strangers ask for is kept without end", "len(where) >= _MAX_KNOWN", "False"),
+    room("who says much takes room", "if has_room or come_bytes <= self.free_bytes:", "if has_room:"),
+    room("large bodies take no room", "if has_room or come_bytes <= self.free_bytes:", "if True:"),
     answers("strangers read errors", "if record.outcome.code is not Code.OK:", "if False:"),
     answers("a result may act for who is signed in", '    shown.headers["Content-Security-Policy"] = _SANDBOX\n', ""),
     answers("every webhook takes GET", "and not webhook.terms.takes_get", "and False"),

@@ -69,6 +69,13 @@ def test_the_example_of_standard_webhooks(family: str) -> None:
     assert delivery_id(terms("standard"), what) == "msg_p5jXN8AQM9LWM0D4loKWxJek"
 
 
+@pytest.mark.parametrize(("signed", "other"), [("webhook", "svix"), ("svix", "webhook")])
+def test_a_delivery_has_the_id_that_was_signed(signed: str, other: str) -> None:
+    """Who overhears one could otherwise send it again under any other name."""
+    headers = {f"{signed}-id": "signed", f"{signed}-signature": "v1,x", f"{other}-id": "added"}
+    assert delivery_id(terms("standard"), Delivery("POST", {}, headers, b"")) == "signed"
+
+
 # What fits, and what is a little wrong
 
 HMAC = {"header": "X-Sign"}
