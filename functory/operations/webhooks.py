@@ -74,9 +74,12 @@ async def put_webhook(service: Service, who: Principal, name: str, terms: Terms)
         )
     known = [record.name for record in await service.store.list_webhooks(who.tenant)]
     if name not in known and len(known) >= MAX_WEBHOOKS:
-        raise QuotaExceeded(f"a tenant has at most {MAX_WEBHOOKS} webhooks", detail={"limit": MAX_WEBHOOKS})
+        raise _too_many()
     record = WebhookRecord(who.tenant, name, service.now_ms(), who.key_id, encode_terms(terms))
     is_new = await service.store.put_webhook(record)
+    if is_new and len(await service.store.list_webhooks(who.tenant)) > MAX_WEBHOOKS:
+        await service.store.delete_webhook(who.tenant, name)  # others were made since they were counted
+        raise _too_many()
     service.known_webhooks.forget(who.tenant)
     await audit(service, who.key_id, "webhook.set", who.tenant, webhook=name, type=terms.type, verify=terms.verify)
     return is_new
@@ -210,6 +213,10 @@ def _read(record: WebhookRecord) -> Webhook | None:
         return Webhook(record, terms_from(record.settings))
     except (msgspec.MsgspecError, RecursionError):
         return None
+
+
+def _too_many() -> QuotaExceeded:
+    return QuotaExceeded(f"a tenant has at most {MAX_WEBHOOKS} webhooks", detail={"limit": MAX_WEBHOOKS})
 
 
 def _invalid(field: str, message: str) -> InvalidInput:

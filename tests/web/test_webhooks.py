@@ -1,5 +1,6 @@
 """Webhooks over HTTP: set, list, delete; who may, and what is refused. test_deliveries.py has what others post."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,14 @@ async def test_a_tenant_has_so_many_and_may_change_them(site: Site) -> None:
     assert (await set_webhook(site, "/acme/webhook/w7", payload="request"))["created"] is False
     await site.call("DELETE", "/acme/webhook/w7")
     await set_webhook(site)
+
+
+async def test_those_that_are_made_at_the_same_time_are_no_more_than_a_tenant_may_have(site: Site) -> None:
+    for number in range(MAX_WEBHOOKS - 1):
+        await set_webhook(site, f"/acme/webhook/w{number}")
+    made = [site.call("PUT", f"/acme/webhook/late{number}", json=SETTINGS) for number in range(5)]
+    assert {answer.status for answer in await asyncio.gather(*made)} <= {200, 429}
+    assert len((await site.get("/acme/webhook")).json["webhooks"]) <= MAX_WEBHOOKS
 
 
 async def test_another_tenants_webhooks_are_not_seen(site: Site) -> None:
