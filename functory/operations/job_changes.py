@@ -156,7 +156,12 @@ async def delete_job(service: Service, who: Principal, job_id: str) -> int:
         job = await get_job(service, tenant, job_id)
         if isinstance(job, JobRecord) and job.state is JobState.ARCHIVED:
             return
-        await service.store.cancel_job(tenant, job_id, now_ms=service.now_ms())
+        now_ms = service.now_ms()
+        try:
+            await service.store.cancel_job(tenant, job_id, now_ms=now_ms)
+        except Conflict:  # it runs, or has ended just now
+            if (await service.store.get_states(tenant, [job_id], now_ms=now_ms)).get(job_id) is not JobState.ARCHIVED:
+                raise
         service.control.cancelled(job_id)
 
     await when_stored(service, tenant, job_id, stop)

@@ -49,7 +49,7 @@ def hold_until(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, verb: str, go: a
 
 async def test_a_stop_waits_for_outcomes_on_their_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go = asyncio.Event()
-    async with running_daemon(tmp_path) as daemon:
+    async with running_daemon(tmp_path, straight="off") as daemon:
         await register(daemon, "acme-x", "return 'done'")
         is_called = hold_until(daemon, monkeypatch, "release_jobs", go)
         (id_,) = await daemon.journal.write("acme-x", ["a"])

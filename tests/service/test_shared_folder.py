@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from functory.daemon.service import service_of
+from functory.operations.tenants import create_tenant
 from functory.queue import Queue, open_queue
 from functory.queue.in_process import InProcessLink, _open_daemon
+from functory.tenant_limits import TenantLimits
 from journal import Journal
 from tests.support.service import register, running_daemon, until
 
@@ -89,6 +92,7 @@ async def test_a_store_with_another_url_has_the_first_line_of_a_process_that_was
     """It read none of its journal."""
     folder = tmp_path / "shared"
     killed = await _open_daemon(f"sqlite://{tmp_path}/one.db", folder, {})
+    await create_tenant(service_of(killed), "test", "main", 1, TenantLimits())
     await killed.journal.write("main-resize", [b"0"])
     await killed.close()
     await asyncio.to_thread((tmp_path / "one.db").rename, tmp_path / "moved.db")

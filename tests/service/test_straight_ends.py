@@ -172,7 +172,12 @@ async def test_a_deleted_job_does_not_come_back(tmp_path: Path, monkeypatch: pyt
         await register(daemon, "acme-x", "return payload")
         await until_true(lambda: daemon.executor.is_clear("acme-x"))
         (id_,) = await daemon.intake.write("acme-x", [b"1"])
-        await until(lambda: daemon.store.get_states("acme", [id_], now_ms=daemon.clock.now_ms()))
+
+        async def is_over() -> bool:
+            states = await daemon.store.get_states("acme", [id_], now_ms=daemon.clock.now_ms())
+            return states.get(id_) is JobState.ARCHIVED
+
+        await until(is_over)
         service = service_of(daemon)
         if many:
             report = await delete_jobs(service, who, "x", JobFilter(JobState.ARCHIVED), limit=10, dry_run=False)
