@@ -115,7 +115,7 @@ async def test_new_jobs_are_in_the_journal_before_the_outcome_is_recorded(
 
 async def test_a_job_may_run_longer_than_its_lease(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    async with running_daemon(tmp_path / "data", lease="2s") as daemon:
+    async with running_daemon(tmp_path / "data", lease="4s") as daemon:
         await register(daemon, "acme-x", GATED)
         (id_,) = await daemon.journal.write("acme-x", [str(gate)])
         leases: set[int] = set()
