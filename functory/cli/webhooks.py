@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from functory.client import Client
     from functory.wire.webhooks import Webhook
 
-_VERIFY: Final = ("github", "gitlab", "hmac", "slack", "standard", "stripe", "token", "none")
+VERIFY: Final = ("github", "gitlab", "hmac", "slack", "standard", "stripe", "token", "none")
 _EXAMPLES: Final = """\
 examples:
   functory secret set GITHUB_HOOK            # the text that GitHub is given as its secret
@@ -46,7 +46,7 @@ def _add_set(actions: Any) -> None:
     )
     put.add_argument("name")
     put.add_argument("--type", required=True, help="what is posted becomes a job of this type")
-    put.add_argument("--verify", required=True, choices=_VERIFY, help="how a sender shows who it is; none: anybody may")
+    put.add_argument("--verify", required=True, choices=VERIFY, help="how a sender shows who it is; none: anybody may")
     put.add_argument(
         "--secret", action="append", metavar="NAME", help="a secret that the sender has, too; repeat it to change over"
     )

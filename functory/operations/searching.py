@@ -6,7 +6,7 @@ where the next one goes on: nobody waits for a search over all that there is, an
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypedDict
 
 from functory.operations.jobs import list_states
 from functory.operations.service import Service
@@ -16,6 +16,14 @@ from store.names import MAX_BEGIN_BYTES
 MOST_LOOKED_AT: Final = 5000
 _LONGEST_S: Final = 1.0
 _STEP: Final = 250
+
+
+class Listing(TypedDict):
+    """What a listing and a search are asked alike."""
+
+    cursor: str | None
+    limit: int
+    max_bytes: int
 
 
 class Found(NamedTuple):

@@ -22,6 +22,8 @@ DELIVERY_HEADERS: Final[Mapping[str, str]] = MappingProxyType(
     {"github": "X-GitHub-Delivery", "gitlab": "Idempotency-Key", "standard": "webhook-id"}
 )
 """The header that names a delivery, and is the same when it is sent again."""
+NAMED_INSIDE: Final = frozenset({"stripe", "slack"})
+"""Those whose deliveries are named in the body."""
 GITLAB_TOKEN: Final = "X-Gitlab-Token"  # noqa: S105 (the name of a header)
 _STANDARD_FAMILIES: Final = ("webhook", "svix")
 
@@ -60,7 +62,7 @@ def delivery_id(terms: Terms, delivery: Delivery) -> str:
         return delivery.header(f"{_family(delivery)}-id")
     if header:
         return delivery.header(header)
-    if terms.delivery_header is None and terms.verify in _NAMED_INSIDE:
+    if terms.delivery_header is None and terms.verify in NAMED_INSIDE:
         try:
             event = msgspec.json.decode(delivery.body, type=_Event)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -113,7 +115,6 @@ def _after(prefix: str, texts: list[str]) -> tuple[str, ...]:
     return tuple(text[len(prefix) :] for text in texts if text.startswith(prefix) and len(text) > len(prefix))
 
 
-_NAMED_INSIDE: Final = frozenset({"stripe", "slack"})
 _READERS: Final[Mapping[str, Callable[[Terms, Delivery], Signed]]] = MappingProxyType(
     {"github": _github, "hmac": _hmac, "slack": _slack, "stripe": _stripe, "standard": _standard}
 )

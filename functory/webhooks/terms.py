@@ -4,7 +4,8 @@ from typing import Literal
 
 import msgspec
 
-Verify = Literal["github", "gitlab", "hmac", "slack", "standard", "stripe", "token", "none"]
+from functory.wire.webhooks import Verify
+
 Algorithm = Literal["sha1", "sha256", "sha512"]
 Digest = Literal["hex", "base64"]
 Payload = Literal["body", "request"]

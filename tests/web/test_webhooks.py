@@ -3,13 +3,16 @@
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from functory.cli.webhooks import VERIFY
 from functory.operations.keys import create_key
 from functory.operations.webhooks import MAX_WEBHOOKS
 from functory.web.http.settings import WebSettings
+from functory.web.pages.webhooks import VERIFY as WORDS
+from functory.wire.webhooks import Verify
 from store.base import WebhookRecord
 from tests.support.terminal import Terminal
 from tests.support.web import T0, Site, open_site
@@ -27,6 +30,10 @@ async def set_webhook(site: Site, path: str = WEBHOOK, key: str = "acme", **chan
     answer = await site.call("PUT", path, key=key, json=SETTINGS | changes)
     assert answer.status == 200, answer.body
     return answer.json
+
+
+def test_everybody_knows_the_same_schemes() -> None:
+    assert set(VERIFY) == set(WORDS) == set(get_args(Verify))
 
 
 async def test_a_webhook_is_set_shown_changed_and_deleted(site: Site) -> None:

@@ -1,6 +1,6 @@
 """Routes of results: listings, raw results, children, the scoreboard, failures."""
 
-from typing import Final, TypedDict
+from typing import Final
 
 import msgspec
 from aiohttp import web
@@ -10,7 +10,7 @@ from functory.loops.slices import Slices
 from functory.operations import jobs, scoreboard, type_controls
 from functory.operations.finding import states_meant
 from functory.operations.jobs import Queued
-from functory.operations.searching import search
+from functory.operations.searching import Listing, search
 from functory.web.api.large_job import result_answer
 from functory.web.api.rendering import show_children, show_page, show_quantiles
 from functory.web.http.answers import json_bytes
@@ -42,12 +42,6 @@ _ROW: Final = 100
 _TRIED_AGAIN: Final = frozenset({Code.RETRY, Code.ERROR})
 
 
-class _Listing(TypedDict):
-    cursor: str | None
-    limit: int
-    max_bytes: int
-
-
 class ChildrenQuery(Request):
     cursor: str | None = None
 
@@ -69,7 +63,7 @@ async def list_results(call: Call, query: ResultsQuery) -> Page:
         states = [JobState(state) for state in dict.fromkeys(query.state.split(","))]
     else:
         states = list(states_meant(where))
-    listing: _Listing = {"cursor": query.cursor, "limit": query.limit, "max_bytes": query.payload_bytes}
+    listing: Listing = {"cursor": query.cursor, "limit": query.limit, "max_bytes": query.payload_bytes}
     if query.contains is not None:  # it has turns of its own: listings do not wait for it
         page, looked_at = await search(
             call.service, call.tenant, states, where, query.contains, call.is_heard, named=query.type, **listing

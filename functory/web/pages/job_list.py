@@ -1,13 +1,13 @@
 """Jobs of a tenant by state, type and outcome, page by page; or by what is in them, so many at a time."""
 
-from typing import Final, NamedTuple, TypedDict
+from typing import Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 from functory.errors import InvalidInput
 from functory.operations import jobs
 from functory.operations.ages import AGES, ANY_AGE, span_of
 from functory.operations.finding import EVERY_STATE
-from functory.operations.searching import search
+from functory.operations.searching import Listing, search
 from functory.web.pages import inert_text
 from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Go, Page, Pages
@@ -49,12 +49,6 @@ CODES: Final = {
 }
 
 
-class _Listing(TypedDict):
-    cursor: str | None
-    limit: int
-    max_bytes: int
-
-
 class Deed(NamedTuple):
     """What can be done with the jobs of a list: a link to the page that does it."""
 
@@ -94,7 +88,7 @@ async def list_jobs(call: PageCall) -> Page:
     where = JobFilter(states[0], None, codes_of(code) if code else None, *span_of(age, call.now_ms))
     where = where._replace(unique=named["unique"] or None, key=named["key"] or None, failure=named["failure"] or None)
     cursor, contains = call.query("cursor") or None, call.query("contains")[:MOST_SOUGHT]
-    listing: _Listing = {"cursor": cursor, "limit": PAGE_JOBS, "max_bytes": jobs.LINE_BYTES}
+    listing: Listing = {"cursor": cursor, "limit": PAGE_JOBS, "max_bytes": jobs.LINE_BYTES}
     looked_at: int | None = None
     try:
         if contains:

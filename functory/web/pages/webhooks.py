@@ -13,7 +13,7 @@ from functory.web.api.webhooks import address_of, terms_of
 from functory.web.http.validation_words import refusal
 from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Go, Page, Pages
-from functory.webhooks.schemes import DELIVERY_HEADERS
+from functory.webhooks.schemes import DELIVERY_HEADERS, NAMED_INSIDE
 from functory.webhooks.terms import Terms
 from functory.wire.webhooks import WebhookBody
 
@@ -152,7 +152,7 @@ def _once(terms: Terms) -> str:
     header = DELIVERY_HEADERS.get(terms.verify) if terms.delivery_header is None else terms.delivery_header
     if header:
         return f"each {header}"
-    if terms.delivery_header is None and terms.verify in {"stripe", "slack"}:
+    if terms.delivery_header is None and terms.verify in NAMED_INSIDE:
         return "each event, by the id in the body"
     return "each delivery, also if it is sent again"
 
