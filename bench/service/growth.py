@@ -2,7 +2,7 @@
 
 python -m bench.service.growth [--json] [--waiting N ...] [--jobs N] [--directory DIR]
 
-The store is filled before the daemon starts. Then jobs of the same type are posted and run, so that the backlog
+The store is filled between two starts of the daemon. Then jobs of the same type are posted and run, so that the backlog
 stays the same. Ten million jobs take about 3 GB of disk.
 """
 
@@ -19,7 +19,6 @@ from bench.tools.cpu import CLIENT, cpu_seconds, spent
 from bench.tools.daemon import NO_OP, Service, posts, serve
 from bench.tools.report import Report, parse_arguments
 from bench.tools.vitals import MB, memory
-from store.url import open_store
 
 WAITING: Final = (10_000, 1_000_000, 10_000_000)
 JOBS: Final = 30_000
@@ -52,14 +51,14 @@ async def measure(waiting: int, jobs: int, directory: Path | None) -> dict[str, 
         data = folder / "data"
         data.mkdir()
         path = data / "functory.db"
-        async with open_store(f"sqlite://{path}"):
-            pass  # makes the tables
+        async with serve(data) as service:
+            key = await service.make_tenant(TENANT, {})
         await asyncio.to_thread(fill, path, waiting, 1, time.time_ns() // 1_000_000)
         began_s = time.perf_counter()
         async with serve(data) as service:
             started_s = time.perf_counter() - began_s
             idle = memory(service.pid)
-            key = await service.make_tenant(TENANT, {TYPE: NO_OP["python"]})
+            await service.ask("PUT", f"/{TENANT}/handler/{TYPE}", NO_OP["python"], key=key)
             await run(service, key, WARM_JOBS, 0)
             cpu_s, began_s = cpu_seconds(service.pid), time.perf_counter()
             ended = await run(service, key, jobs, WARM_JOBS)

@@ -160,12 +160,15 @@ def posts(tenant: str, job_type: str, key: str, jobs: int, lines: int = LINES_PE
 
 @asynccontextmanager
 async def serve(folder: Path, settings: Sequence[str] = ()) -> AsyncIterator[Service]:
-    """Start, wait until it listens, and stop as an operator would. Its log is `folder/daemon.log`."""
+    """Start, wait until it listens, and stop as an operator would.
+
+    Its log is `folder/daemon.log`, new with each start.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "daemon.log"
     environ = {name: value for name, value in os.environ.items() if not name.startswith("FUNCTORY_")}
     environ["PYTHONPATH"] = str(_NAMED_THREADS)
-    with log.open("ab") as stderr:
+    with log.open("wb") as stderr:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "functory", "serve", "--data-dir", str(folder), "--port", "0", *settings,
             stdin=asyncio.subprocess.DEVNULL, stderr=stderr, env=environ,

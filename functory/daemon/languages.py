@@ -34,7 +34,7 @@ async def find_languages(attempt: Callable[[str], Awaitable[str]] | None) -> Lan
     unable = {name: reason for name, reason in zip(installed, reasons, strict=True) if reason}
     for name, reason in unable.items():
         log.error("language.unavailable", extra={"lang": name, "reason": reason})
-    return Languages(frozenset(installed) - unable.keys(), unable)
+    return Languages(frozenset(installed).difference(unable), unable)
 
 
 def _installed() -> list[str]:
