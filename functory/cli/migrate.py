@@ -10,6 +10,7 @@ from functory.cli.commands import Commands
 from functory.cli.table import render_table
 from functory.errors import InvalidInput, Missing
 from functory.transfer.migrate import Content, label_of, migrate
+from functory.vault.place import key_file_beside
 from store.url import open_store
 from store.values.transfer import Part
 from vocabulary.clock import SystemClock
@@ -50,7 +51,21 @@ def run_migrate(arguments: argparse.Namespace) -> int:
         )
     )
     print(f"\nBoth stores hold the same. Start the daemons with --store {label_of(target)}; they keep their journals.")
+    if content[Part.SECRETS].records:
+        print(_about_secrets(source, target))
     return 0
+
+
+def _about_secrets(source: str, target: str) -> str:
+    """The daemons of the target look for the keys elsewhere, unless both stores lie in one folder."""
+    before, after = key_file_beside(source), key_file_beside(target)
+    if before is not None and before == after:
+        return f"Tenants' secrets are in it, sealed. Their keys stay in {before}, unless you named another file."
+    keys = f"{before}, unless you named another file" if before is not None else "the file of the daemons so far"
+    return (
+        "WARNING: tenants' secrets are in it, sealed, and their keys are not: start every daemon with"
+        f" --secrets-key-file and a copy of {keys}. Without it jobs that need secrets wait (docs/secrets.md)"
+    )
 
 
 async def _migrate(source_url: str, target_url: str, arguments: argparse.Namespace) -> dict[Part, Content]:

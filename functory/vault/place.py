@@ -15,8 +15,13 @@ def key_place(settings: Settings) -> KeyPlace:
     store on servers there is none: daemons that each made one could not read what the others sealed."""
     if settings.secrets_key_file:
         return KeyPlace(Path(settings.secrets_key_file))
-    url = urlsplit(settings.store_url)
+    beside = key_file_beside(settings.store_url)
+    return KeyPlace(beside, may_make=beside is not None)
+
+
+def key_file_beside(store_url: str) -> Path | None:
+    """Where the keys are if nobody says where; None for a store on servers."""
+    url = urlsplit(store_url)
     if url.scheme != "sqlite":
-        return KeyPlace(None)
-    file = Path("/" + unquote(url.path).lstrip("/"))
-    return KeyPlace(file.parent / _BESIDE, may_make=True)
+        return None
+    return Path("/" + unquote(url.path).lstrip("/")).parent / _BESIDE

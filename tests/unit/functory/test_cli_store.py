@@ -89,6 +89,17 @@ def test_what_cannot_be_meant_is_refused(
     assert run(capsys, "migrate")[0] == 4
 
 
+def test_a_store_that_goes_elsewhere_leaves_the_keys_of_its_secrets_behind(
+    source: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    keys = tmp_path / "secrets.key"
+    beside = run(capsys, "migrate", "--from", url(source), "--to", url(tmp_path / "target.db"))
+    assert f"Their keys stay in {keys}, unless" in beside[1], beside
+    (tmp_path / "elsewhere").mkdir()
+    away = run(capsys, "migrate", "--from", url(source), "--to", url(tmp_path / "elsewhere" / "target.db"))
+    assert f"start every daemon with --secrets-key-file and a copy of {keys}" in away[1], away
+
+
 async def test_what_arrives_otherwise_is_found_and_the_target_stays_closed(tmp_path: Path) -> None:
     class Lossy(SqliteStore):
         """Loses a byte of one job on the way out, once."""
