@@ -61,6 +61,10 @@ class GroupCommit:
         await asyncio.shield(attempt)
 
     @property
+    def is_idle(self) -> bool:
+        return not self._unsettled
+
+    @property
     def writing_s(self) -> float:
         """How long the group under way has been, 0 when there is none."""
         return self._monotonic_s() - self._moved_s if self._unsettled else 0.0

@@ -61,6 +61,11 @@ class IdSource:
         self._counter = COUNTER_LIMIT
 
     @property
+    def last(self) -> str:
+        """No id that was given out so far is greater, and all that follow are."""
+        return f"{compact_time(self._time_ms)}-{self._sysid}-{self._counter - 1:06x}"
+
+    @property
     def time_ms(self) -> int:
         """The largest time given out, which is the floor of the source that follows this one."""
         return self._time_ms

@@ -330,6 +330,13 @@ class Journal:
         """Where the next line will go: once the read point is here, everything acknowledged so far was rsynced."""
         return self._backlog.end or self._ledger.read_point
 
+    @property
+    def passed_id(self) -> str | None:
+        """No line with an id up to this one will be read again; None while there are lines that were not rsynced, or
+        are being written."""
+        is_read = self._commits.is_idle and self.read_point >= self.write_point
+        return self._ids.last if is_read else None
+
     async def _load(self, span: Span, max_lines: int) -> Piece:
         lines, size = min(max_lines, span.lines), self._options.read_bytes
         if span.end == END and (piece := self._recent.read(span.start, lines, size)):

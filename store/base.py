@@ -67,7 +67,6 @@ from store.values.jobs import (
     JobFilter,
     JobPage,
     JobRecord,
-    JournalPosition,
     KeyState,
     Lease,
     NewJob,
@@ -84,6 +83,7 @@ from store.values.jobs import (
     with_attempt,
 )
 from store.values.making import MakingEnd
+from store.values.positions import JournalPosition
 from store.values.records import (
     ApiKey,
     AuditEvent,

@@ -13,7 +13,7 @@ from store.values.records import Content, Handler
 from store.values.scoreboard import Bucket, FailureGroup
 from store.values.transfer import PARTS, RECORD_OF, JobCopy, OnceRecord, Part, Record, TypeRecord
 
-CONTENT: Final = tuple(part for part in PARTS if part not in {Part.POSITIONS, Part.SERIES})
+CONTENT: Final = tuple(part for part in PARTS if part not in {Part.POSITIONS, Part.DELETED, Part.SERIES})
 """What makes a store not empty. A position or a sysid is left by a daemon that only looked in."""
 
 

@@ -24,6 +24,7 @@ from journal.durable import replace_durably, sync_folder
 from store.base import JournalPosition
 from store.checked import CheckedStore
 from store.errors import NotFound, StoreError, StoreUnavailable
+from store.values.positions import with_source
 from vocabulary.clock import Clock
 from vocabulary.names import is_sysid
 
@@ -51,6 +52,8 @@ class Joining:
         self.sysid = ""
         self.trouble = ""
         """Why the store cannot be used yet; empty once this daemon has joined."""
+        self.sources: tuple[str, ...] = ()
+        """The sysids in the ids that the journal may have, as the store was told."""
 
     async def begin(self) -> None:
         """Open the store and get a sysid; without the store, take the spare. Raises StoreUnavailable if there is none,
@@ -127,10 +130,11 @@ class Joining:
         await self._take_over(store, journal, reader)
 
     async def _take_over(self, store: CheckedStore, journal: Journal, reader: str) -> None:
-        if await store.get_journal_position(reader) is None:
-            segment, offset, line = journal.read_point
-            position = JournalPosition(reader, str(segment), offset, line)
-            await store.add_jobs([], now_ms=self._clock.now_ms(), position=position)
+        segment, offset, line = journal.read_point
+        known = await store.get_journal_position(reader) or JournalPosition(reader, str(segment), offset, line)
+        self.sources = with_source(known.sources, self.sysid)
+        mine = known._replace(sources=self.sources)
+        await store.add_jobs([], now_ms=self._clock.now_ms(), position=mine)
         await take_over(self._settings.journal_dir, store, self._clock, self.sysid, self._settings.store_url)
 
     def _keep_out(self, error: StoreUnavailable) -> None:

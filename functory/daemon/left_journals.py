@@ -26,10 +26,12 @@ from functory.daemon.parts import Parts
 from functory.errors import InvalidConfig
 from functory.intake.backlog import Backlog
 from functory.intake.journal_reader import JournalReader
+from functory.intake.passed_lines import PassedLines
 from functory.transfer.backup_layout import found_identity, journals_in, require_identity
 from journal import Journal, JournalError, JournalLocked
 from journal.segment import segment_number
 from store.errors import StoreUnavailable
+from store.values.positions import ANY
 
 log = logging.getLogger("functory.left_journals")
 
@@ -135,7 +137,10 @@ class LeftJournals:
     async def _read_all(self, name: str, journal: Journal, identity: str) -> None:
         shared = replace(self._shared, journal=journal)
         rejects = self._settings.data_dir / "rejected.jsonl"
-        reader = JournalReader(shared, Backlog(shared), reader=identity, rejects=rejects)
+        known = await self._shared.store.get_journal_position(identity)
+        sources = (ANY,) if known is None else known.sources
+        lines = PassedLines(journal, identity, "", lambda: sources)
+        reader = JournalReader(shared, Backlog(shared), lines, rejects=rejects)
         reader.when_added(lambda _: self._wake())
         tasks = [asyncio.create_task(reader.run()), asyncio.create_task(reader.flush())]
         try:

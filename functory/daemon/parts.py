@@ -133,7 +133,8 @@ async def open_parts(settings: Settings, clock: Clock, stack: AsyncExitStack, *,
         await joining.require_own(reader)
     await joining.take_over(journal, reader)
     shared = make_shared(store, journal, clock, joining.sysid, _job_log(settings, stack))
-    intake = Intake(shared, reader=reader, rejects=settings.data_dir / "rejected.jsonl")
+    rejects = settings.data_dir / "rejected.jsonl"
+    intake = Intake(shared, reader=reader, earlier=lambda: joining.sources, rejects=rejects)
     isolation = await choose_isolation(settings)
     vault = Vault(store, key_place(settings))
     with suppress(StoreUnavailable):  # only whether there are secrets that it could not open is not known then

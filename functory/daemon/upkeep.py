@@ -44,6 +44,7 @@ class Upkeep:
         self._settings = settings
         self._store = parts.shared.store
         self._journal = parts.shared.journal
+        self._intake = parts.intake
         self._clock = parts.shared.clock
         self._progress = parts.shared.progress
         self._sysid = parts.shared.owner
@@ -178,6 +179,8 @@ class Upkeep:
         if keeps_for_ever(self._settings):
             for tenant in await nearly_full(self._store):
                 await self._expire(now_ms, None, 0, tenant)
+        if not self._joining.trouble:
+            await self._intake.keep_position()
         audit_ms = now_ms - _AUDIT_KEPT_MS
         while await self._store.expire_records(now_ms=now_ms, audit_before_ms=audit_ms, limit=_STEP) >= _STEP:
             self._progress.beat("purge")

@@ -11,6 +11,7 @@ from pathlib import Path
 from functory.intake.backlog import Backlog
 from functory.intake.job_options import PLAIN, JobOptions
 from functory.intake.journal_reader import JournalReader
+from functory.intake.passed_lines import PassedLines
 from functory.intake.straight_intake import StraightIntake
 from functory.intake.weights import Weight
 from functory.loops.shared import Shared
@@ -18,12 +19,14 @@ from store.base import JournalPosition, NewJob
 
 
 class Intake:
-    """Implements `operations.protocols.Intake`. `reader` is the name under which the store keeps the position."""
+    """Implements `operations.protocols.Intake`. `reader` is the name under which the store keeps the position, for
+    `earlier` see passed_lines.py."""
 
-    def __init__(self, shared: Shared, *, reader: str, rejects: Path) -> None:
+    def __init__(self, shared: Shared, *, reader: str, earlier: Callable[[], tuple[str, ...]], rejects: Path) -> None:
         self.reader = reader
         self._backlog = Backlog(shared)
-        self._reader = JournalReader(shared, self._backlog, reader=reader, rejects=rejects)
+        lines = PassedLines(shared.journal, reader, shared.owner, earlier)
+        self._reader = JournalReader(shared, self._backlog, lines, rejects=rejects)
 
     def when_added(self, listener: Callable[[Iterable[str]], None]) -> None:
         """The listener is told the types of jobs that were added to the store."""
@@ -85,7 +88,7 @@ class Intake:
         return self._reader.position()
 
     async def keep_position(self) -> None:
-        """What was read and is done with is not read again after a crash. In vain while the store is away."""
+        """What was read and is done with is not read again after a crash. Raises StoreUnavailable."""
         await self._reader.keep_position()
 
     def lag_ms(self, now_ms: int) -> int:

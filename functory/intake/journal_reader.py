@@ -20,6 +20,7 @@ from functory.intake.former_tenants import APART_MS, lines_of_former_tenants
 from functory.intake.held_lines import HeldLine
 from functory.intake.job_options import to_new_job, to_new_jobs
 from functory.intake.open_reservation import Open
+from functory.intake.passed_lines import PassedLines
 from functory.loops.courtesy import LONG_STEP
 from functory.loops.shared import Shared
 from journal import JournalUnavailable, Position, Record, Reservation, parse_id
@@ -54,8 +55,8 @@ that it is back."""
 
 
 class JournalReader:
-    def __init__(self, shared: Shared, backlog: Backlog, *, reader: str, rejects: Path) -> None:
-        """reader: the name under which the store keeps the position. rejects: where refused lines are set aside."""
+    def __init__(self, shared: Shared, backlog: Backlog, lines: PassedLines, *, rejects: Path) -> None:
+        """rejects: where refused lines are set aside."""
         self._backlog = backlog
         self._journal = shared.journal
         self._store = shared.store
@@ -63,14 +64,15 @@ class JournalReader:
         self._progress = shared.progress
         self._courtesy = shared.courtesy
         self._job_log = shared.job_log
-        self._reader = reader
+        self._lines = lines
         self._rejects = rejects
         self._listeners: list[Callable[[Iterable[str]], None]] = []
         self._deferred_listeners: list[Callable[[], None]] = []
         self._open_of: dict[str, Open] = {}
         """By id of a line on the straight way that was read."""
-        self._kept: Position | None = None
-        """The position that the store has for sure."""
+        self._kept: JournalPosition | None = None
+        """What the store has for sure."""
+        self._kept_point: Position | None = None
         self._keeping: asyncio.TimerHandle | None = None
         self._keeping_task: asyncio.Task[None] | None = None
         self._last_tenant = ""
@@ -157,16 +159,13 @@ class JournalReader:
             if (self._passed if tenant else self._journal.read_point) < target:
                 if self.trouble:
                     raise StoreUnavailable(self.trouble)
-                await self._until_passed(tenant, target)
+                done = self._flushes.wait(tenant, target)
+                self._hurry.set()
+                self._is_wanted.set()
+                self._backlog.make_room()
+                await done
         if not tenant:
             await self._keep_position()
-
-    async def _until_passed(self, tenant: str, target: Position) -> None:
-        done = self._flushes.wait(tenant, target)
-        self._hurry.set()
-        self._is_wanted.set()
-        self._backlog.make_room()
-        await done
 
     @property
     def _passed(self) -> Position:
@@ -198,12 +197,13 @@ class JournalReader:
     def position(self) -> JournalPosition | None:
         """How far everything is in the store, if the store does not know that yet: to be committed with anything."""
         point = self._journal.read_point
-        return None if point == self._kept else self._at(point)
+        return None if point == self._kept_point else self._lines.at(point)
 
     def kept(self, position: JournalPosition | None) -> None:
         """The store has it."""
         if position is not None:
-            self._kept = Position(int(position.segment), position.offset, position.line)
+            self._kept = position
+            self._kept_point = Position(int(position.segment), position.offset, position.line)
 
     def _give_back(self, open_: Open) -> None:
         for job_id in open_.missing:
@@ -228,21 +228,15 @@ class JournalReader:
         self._keeping_task = asyncio.create_task(self._keep_position())
 
     async def _keep_position(self) -> None:
-        if (position := self.position()) is not None:
-            with suppress(StoreUnavailable):  # the next one will do
-                await self._store.add_jobs([], now_ms=self._clock.now_ms(), position=position)
-                self.kept(position)
+        with suppress(StoreUnavailable):  # the next one will do
+            await self.keep_position()
 
     async def keep_position(self) -> None:
-        """The store is to know it now, if it can be reached. What is on the straight way is passed by first."""
-        target = self._journal.write_point
-        if self._passed < target and not self._backlog.is_in_line:
-            with suppress(StoreUnavailable):
-                await self._until_passed("any", target)
-        await self._keep_position()
-
-    def _at(self, point: Position) -> JournalPosition:
-        return JournalPosition(self._reader, str(point.segment), point.offset, point.line)
+        """Also if no line moved it: ids of jobs that are no lines are passed, too. Raises StoreUnavailable."""
+        position = self._lines.at(self._journal.read_point, self._journal.passed_id or "")
+        if position != self._kept:
+            await self._store.add_jobs([], now_ms=self._clock.now_ms(), position=position)
+            self.kept(position)
 
     async def _move(self, reservation: Reservation) -> None:
         records = await self._journal.read(reservation)
@@ -250,6 +244,7 @@ class JournalReader:
         self._oldest_ms = parse_id(records[0].id).time_ms
         now_ms = self._clock.now_ms()
         ids = list(map(_ID, records))
+        self._lines.read(reservation.span, ids[-1])
         held = self._backlog.held(ids)
         new, follow = self._parted(self._backlog.still_to_add(records), held, now_ms)
         open_ = Open(reservation, ids, held)
@@ -303,7 +298,7 @@ class JournalReader:
         """With the position after the reservation, if nothing before it or in it is on the straight way."""
         position = self.position()
         if not open_.missing and self._journal.read_point == open_.reservation.span.start:
-            position = self._at(open_.reservation.span.end)
+            position = self._lines.at(open_.reservation.span.end, open_.ids[-1])
         if not new:
             return  # the position goes with the next that has something to write, or alone a little later
         try:

@@ -110,8 +110,7 @@ async def delete_jobs(
         return BulkReport(ids, 0, more)
     changed = 0
     for start in range(0, len(ids), _PAGE):
-        changed += await service.store.delete_jobs(who.tenant, ids[start : start + _PAGE])
-    await service.intake.keep_position()
+        changed += await service.store.delete_jobs(who.tenant, ids[start : start + _PAGE], now_ms=service.now_ms())
     chosen = told(pattern, where)
     await audit(service, who.key_id, "job.delete", who.tenant, **chosen, matched=len(ids), jobs=changed)
     return BulkReport(ids, changed, more)

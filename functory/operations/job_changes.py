@@ -166,9 +166,8 @@ async def delete_job(service: Service, who: Principal, job_id: str) -> int:
 
     await when_stored(service, tenant, job_id, stop)
     removed = await _delete_children(service, tenant, job_id)
-    if not await service.store.delete_jobs(tenant, [job_id]):
+    if not await service.store.delete_jobs(tenant, [job_id], now_ms=service.now_ms()):
         raise Conflict(f"job {job_id} was changed while it was to be deleted: look at it, and try again")
-    await service.intake.keep_position()
     await audit(service, who.key_id, "job.delete", tenant, id=job_id, jobs=removed + 1)
     return removed + 1
 
@@ -194,7 +193,7 @@ async def _delete_unstarted(service: Service, tenant: str, record: JobRecord) ->
         except (Conflict, NotFound):  # it started just now, or somebody else deletes it
             return 0
     removed = await _delete_children(service, tenant, record.job.id)
-    return removed + await service.store.delete_jobs(tenant, [record.job.id])
+    return removed + await service.store.delete_jobs(tenant, [record.job.id], now_ms=service.now_ms())
 
 
 async def admit_payload(service: Service, who: Principal, job_id: str, payload: bytes) -> None:

@@ -34,10 +34,6 @@ class Intake(Protocol):
         Raises StoreUnavailable when the store cannot take them now.
         """
 
-    async def keep_position(self) -> None:
-        """Lines whose jobs the store has are not read again after a crash of this daemon: jobs that were deleted would
-        come back. In vain while the store is away."""
-
 
 class Waiters(Protocol):
     """Waiting for a job to end."""

@@ -185,10 +185,11 @@ class CheckedJobs(CheckedCore, JobVerbs):
             check_data(data)
         await self._back.move_job(tenant, job_id, jobtype, dt_ms=dt_ms, now_ms=now_ms, data=data, token=token)
 
-    async def delete_jobs(self, tenant: str, job_ids: Sequence[str]) -> int:
+    async def delete_jobs(self, tenant: str, job_ids: Sequence[str], *, now_ms: int) -> int:
         check_tenant(tenant)
         check_batch("delete_jobs", len(job_ids))
-        return await self._back.delete_jobs(tenant, _possible(job_ids))
+        check_time("now_ms", now_ms)
+        return await self._back.delete_jobs(tenant, _possible(job_ids), now_ms=now_ms)
 
     async def number_jobs(self, tenant: str, job_ids: Sequence[str]) -> dict[str, int]:
         check_tenant(tenant)

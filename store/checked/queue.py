@@ -29,7 +29,6 @@ from store.values.claims import ClaimedJobs
 from store.values.jobs import (
     AddReport,
     ExpireReport,
-    JournalPosition,
     Lease,
     NewJob,
     Release,
@@ -38,6 +37,7 @@ from store.values.jobs import (
     WaitingType,
 )
 from store.values.making import MakingEnd
+from store.values.positions import JournalPosition
 
 
 class CheckedQueue(CheckedCore, JobQueue):

@@ -7,7 +7,8 @@ from store.checks import check_lease, check_new_jobs, check_plain_jobs, check_re
 from store.errors import InvalidValue
 from store.names import check_batch, check_label, check_owner, checked_tenant_of
 from store.protocol.straight import StraightVerbs
-from store.values.jobs import AddReport, JournalPosition, NewJob, Release, ReleaseReport, TypeGate
+from store.values.jobs import AddReport, NewJob, Release, ReleaseReport, TypeGate
+from store.values.positions import JournalPosition
 
 
 class CheckedStraight(CheckedCore, StraightVerbs):

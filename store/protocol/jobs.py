@@ -185,9 +185,13 @@ class JobVerbs(abc.ABC):
         """
 
     @abc.abstractmethod
-    async def delete_jobs(self, tenant: str, job_ids: Sequence[str]) -> int:
+    async def delete_jobs(self, tenant: str, job_ids: Sequence[str], *, now_ms: int) -> int:
         """Remove all trace of jobs that are archived, and return how many. Others are left as they are. Children that
-        are still to be cancelled because of the end of such a job are cancelled none the less."""
+        are still to be cancelled because of the end of such a job are cancelled none the less.
+
+        While its line may be read again from a journal, as far as the positions tell, the id of a job stays, and
+        nothing else of it: no reader sees it, and no verb adds a job with this id. expire_records removes it.
+        Atomic per job."""
 
     @abc.abstractmethod
     async def number_jobs(self, tenant: str, job_ids: Sequence[str]) -> dict[str, int]:

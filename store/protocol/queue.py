@@ -9,7 +9,6 @@ from store.values.claims import ClaimedJobs
 from store.values.jobs import (
     AddReport,
     ExpireReport,
-    JournalPosition,
     Lease,
     NewJob,
     Release,
@@ -18,6 +17,7 @@ from store.values.jobs import (
     WaitingType,
 )
 from store.values.making import MakingEnd
+from store.values.positions import JournalPosition
 
 
 class JobQueue(abc.ABC):

@@ -49,5 +49,6 @@ class Scoreboard(abc.ABC):
     async def expire_records(self, *, now_ms: int, audit_before_ms: int, limit: int = 1000) -> int:
         """Upkeep: remove old buckets (see RESOLUTIONS), failure groups not seen for 60 days, audit events
         before audit_before_ms, lapsed once-values, and daemons that lapsed more than FORGOTTEN_AFTER_MS ago and
-        are not among the NEWEST_DAEMONS.
+        are not among the NEWEST_DAEMONS. And ids of deleted jobs whose lines were read since, or that were deleted more
+        than FORGOTTEN_AFTER_MS ago.
         Returns how many, at most limit; idempotent."""

@@ -3,7 +3,8 @@
 import abc
 from collections.abc import Sequence
 
-from store.values.jobs import AddReport, JournalPosition, NewJob, Release, ReleaseReport, TypeGate
+from store.values.jobs import AddReport, NewJob, Release, ReleaseReport, TypeGate
+from store.values.positions import JournalPosition
 
 
 class StraightVerbs(abc.ABC):

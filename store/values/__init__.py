@@ -3,6 +3,7 @@
 jobs.py         jobs, outcomes, releases, listings, and the reports of the verbs on them;
                 job_changes.py what is to be changed of one; schedules.py what is kept of one that repeats;
                 claims.py what a claim asks for and takes
+positions.py    how far journals were read, and which ids of deleted jobs must stay
 making.py       runs that end with the jobs that they made
 again.py        what is said a second time: a request under its key, a job under its unique name
 repeating.py    the place of a job among those that repeat

@@ -253,15 +253,6 @@ class JobRecord(NamedTuple):
         return self.state is JobState.PAUSED and self.schedule.pause is not None and not self.pending_children
 
 
-class JournalPosition(NamedTuple):
-    """How far a journal's reader has come: everything before this place is in the store."""
-
-    reader: str
-    segment: str
-    offset: int
-    line: int
-
-
 class AddReport(NamedTuple):
     """added new jobs; duplicates were there already, by id, and were left as they are."""
 

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 
 from store.values.alerts import AlertRecord
 from store.values.consumers import ConsumerRecord
-from store.values.jobs import Attempt, Job, JournalPosition, Outcome
+from store.values.jobs import Attempt, Job, Outcome
+from store.values.positions import JournalPosition
 from store.values.records import ApiKey, AuditEvent, Content, Handler, RateDomain, Secret, Tenant
 from store.values.schedules import NO_SCHEDULE, Schedule
 from store.values.scoreboard import Bucket, FailureGroup
@@ -37,6 +38,7 @@ class Part(StrEnum):
     FAILURES = "failures"
     AUDIT = "audit"
     POSITIONS = "positions"
+    DELETED = "deleted"
     SERIES = "series"
 
 
@@ -126,6 +128,13 @@ class AuditRecord(NamedTuple):
     event: AuditEvent
 
 
+class DeletedRecord(NamedTuple):
+    """The id of a deleted job whose line may be read again from a journal."""
+
+    id: str
+    deleted_ms: int
+
+
 class SeriesRecord(NamedTuple):
     """A number that only grows, such as that of sysids: none up to `last` may be given again."""
 
@@ -152,6 +161,7 @@ Record = (
     | FailureGroup
     | AuditRecord
     | JournalPosition
+    | DeletedRecord
     | SeriesRecord
 )
 
@@ -174,6 +184,7 @@ RECORD_OF: Final[dict[Part, type[Record]]] = {
     Part.FAILURES: FailureGroup,
     Part.AUDIT: AuditRecord,
     Part.POSITIONS: JournalPosition,
+    Part.DELETED: DeletedRecord,
     Part.SERIES: SeriesRecord,
 }
 

@@ -75,7 +75,7 @@ async def test_a_payload_is_that_of_the_job_that_was_locked(mongo_url: str, doma
                 if states[changed] is JobState.WAITING:
                     expected[changed] = payload(number + 9)
                     await store.cancel_job(TENANT, deleted, now_ms=T0)
-                    await store.delete_jobs(TENANT, [deleted])
+                    await store.delete_jobs(TENANT, [deleted], now_ms=T0)
                 else:
                     expected[deleted] = payload(number + 1)
                 await store.update_job(TENANT, changed, JobChange(data=payload(number + 9)), now_ms=T0)

@@ -99,7 +99,7 @@ async def scenario(store: MongoStore, promises: Promises) -> None:
     assert await store.replay_jobs(TENANT, [job_id(6)], dt_ms=T0 + 10, now_ms=T0) == (job_id(6),)
     promises.exist.discard(failed.id)  # and this one may be gone
     del promises.ended[failed.id]
-    await store.delete_jobs(TENANT, [failed.id])
+    await store.delete_jobs(TENANT, [failed.id], now_ms=T0)
     promises.gone.add(failed.id)
     await store.expire_locks(now_ms=T0 + 45_000)
     await family_of_rounds(store, promises)

@@ -22,6 +22,7 @@ from store.base import (
     Finish,
     Job,
     JobChange,
+    JournalPosition,
     Lease,
     NewJob,
     Outcome,
@@ -35,8 +36,10 @@ from store.base import (
 from store.errors import StoreError
 from store.names import PRIORITIES
 from store.url import open_store
+from store.values.positions import ANY
+from store.values.transfer import DeletedRecord, Part
+from tests.support.deleting_model import DeletingModel
 from tests.support.jobs import making
-from tests.support.store_model import StoreModel
 from tests.support.stores import BACK_ENDS, SLOW
 
 T0 = 1_800_000_000_000
@@ -98,7 +101,7 @@ class StoreAgreement(RuleBasedStateMachine):
         self.stack = AsyncExitStack()
         self.now_ms = T0
         self.steps = 0
-        self.model = StoreModel()
+        self.model = DeletingModel()
         self.delivered: list[tuple[str, Job]] = []
         self.stores: dict[str, Store] = {}
         self.folder = tempfile.TemporaryDirectory()
@@ -164,7 +167,7 @@ class StoreAgreement(RuleBasedStateMachine):
     @rule(jobs=st.lists(new_jobs(related=False), max_size=4), owner=st.sampled_from(OWNERS))
     def add_running(self, jobs: list[NewJob], owner: str) -> None:
         jobs = self._plain(jobs)
-        new = {job.id for job in jobs} - self.model.entries.keys()
+        new = {job.id for job in jobs} - self.model.entries.keys() - self.model.gone
         self.both("add_running_jobs", owner, jobs, lease_ms=LEASE_MS, now_ms=self.now_ms)
         self.delivered += [(owner, self.model.entries[job_id].job) for job_id in sorted(new)]
 
@@ -196,7 +199,8 @@ class StoreAgreement(RuleBasedStateMachine):
         owner = chosen[0][0]
         makers = {job.id: job for job_owner, job in chosen if job_owner == owner}.values()
         releases = [self._release(data, job) for job in makers]
-        new = [one for one in {one.id: one for one in jobs}.values() if one.id not in self.model.entries]
+        known = self.model.entries.keys() | self.model.gone
+        new = [one for one in {one.id: one for one in jobs}.values() if one.id not in known]
         ends = []
         for number, release in enumerate(releases):
             if isinstance(release, Unclaim | Discard):
@@ -282,7 +286,17 @@ class StoreAgreement(RuleBasedStateMachine):
 
     @rule(tenant=st.sampled_from(TENANTS), chosen=st.lists(numbers, max_size=4))
     def delete(self, tenant: str, chosen: list[int]) -> None:
-        self.both("delete_jobs", tenant, [job_id(n) for n in chosen])
+        self.both("delete_jobs", tenant, [job_id(n) for n in chosen], now_ms=self.now_ms)
+
+    @rule(number=numbers)
+    def read_on(self, number: int) -> None:
+        """A journal that may have every id; the greater ones are read again after a crash."""
+        position = JournalPosition("j", "1", 0, 0, job_id(number), (ANY,))
+        self.both("add_jobs", [], now_ms=self.now_ms, position=position)
+
+    @rule()
+    def expire_records(self) -> None:
+        self.both("expire_records", now_ms=self.now_ms, audit_before_ms=0)
 
     @rule(
         tenant=st.sampled_from(TENANTS),
@@ -335,6 +349,8 @@ class StoreAgreement(RuleBasedStateMachine):
                 assert record.done_ms == entry.done_ms, name
                 counts = (record.children, record.pending_children)
                 assert counts == (len(entry.children), len(entry.pending)), name
+        gone = (await store.export(Part.DELETED)).records
+        assert {record.id for record in gone if isinstance(record, DeletedRecord)} == self.model.gone, name
         counters = self.model.get_counters(now_ms=now_ms)
         assert await store.get_counters(None, now_ms=now_ms) == counters, name
         waiting = [(c.jobtype, c.waiting) for c in counters if c.waiting and not c.paused]

@@ -121,7 +121,7 @@ async def test_a_cancelled_job_blocks_until_it_is_deleted(daemon: Daemon, servic
 
     standing = await until(is_blocked)
     assert standing.note.blocked[0].next_ms == 0, "nobody runs what somebody cancelled"
-    await daemon.store.delete_jobs("acme", [job_id])
+    await daemon.store.delete_jobs("acme", [job_id], now_ms=daemon.clock.now_ms())
     await standing_at(service, 1)
 
 

@@ -161,7 +161,9 @@ async def test_a_start_reads_on_where_the_store_says(tmp_path: Path) -> None:
         await register(daemon, "acme-x", "return None")
         (id_,) = await daemon.journal.write("acme-x", ["once"])
         await ended(daemon, id_)
-        await daemon.store.delete_jobs("acme", [id_])  # or its id would be recognised
+        later_ms = daemon.clock.now_ms() + 1000
+        await daemon.store.expire_jobs(now_ms=later_ms, done_before_ms=later_ms, waiting_before_ms=0)
+        assert await state_of(daemon, id_) is None, "or its id would be recognised"
     await asyncio.to_thread((tmp_path / "journal" / "cursor").unlink)
     async with running_daemon(tmp_path) as daemon:
         (other,) = await daemon.journal.write("acme-x", ["another"])

@@ -73,7 +73,7 @@ async def test_jobs_that_were_deleted_do_not_run_again(daemon: Daemon, request_o
     service = service_of(daemon)
     first = await request_once(service)
     await runs(daemon, 2)
-    assert await daemon.store.delete_jobs("acme", first) == 2
+    assert await daemon.store.delete_jobs("acme", first, now_ms=daemon.clock.now_ms()) == 2
     assert await request_once(service) == first
     assert await runs(daemon, 2) == 2
     assert (await daemon.store.get_usage("acme")).jobs == 0

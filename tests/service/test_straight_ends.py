@@ -8,16 +8,8 @@ from typing import Any
 import pytest
 
 import functory.execution.straight.way
-import functory.intake.journal_reader
 from functory.daemon.daemon import Daemon
-from functory.daemon.service import service_of
 from functory.intake.job_options import JobOptions
-from functory.operations.bulk import delete_jobs
-from functory.operations.job_changes import delete_job
-from functory.operations.principal import Principal
-from functory.tenant_limits import TenantLimits
-from functory.wire.scopes import TENANT_SCOPES
-from store.base import JobFilter, JobState
 from store.errors import StoreUnavailable
 from tests.support.service import register, running_daemon, until
 from tests.support.straight_times import set_straight_times
@@ -160,31 +152,3 @@ async def until_true(look: Callable[[], bool]) -> None:
         return look()
 
     await until(ask)
-
-
-@pytest.mark.parametrize("many", [False, True])
-async def test_a_deleted_job_does_not_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, many: bool) -> None:
-    """Although the daemon is killed at once: the store knows that the line was read."""
-    for name in ("_KEEP_AFTER_S", "_PASS_BY_S"):  # nothing on its own
-        monkeypatch.setattr(functory.intake.journal_reader, name, 60.0)
-    who = Principal("key", "acme", frozenset(TENANT_SCOPES), TenantLimits())
-    async with running_daemon(tmp_path, poll="10 s") as daemon, asyncio.timeout(30):
-        await register(daemon, "acme-x", "return payload")
-        await until_true(lambda: daemon.executor.is_clear("acme-x"))
-        (id_,) = await daemon.intake.write("acme-x", [b"1"])
-
-        async def is_over() -> bool:
-            states = await daemon.store.get_states("acme", [id_], now_ms=daemon.clock.now_ms())
-            return states.get(id_) is JobState.ARCHIVED
-
-        await until(is_over)
-        service = service_of(daemon)
-        if many:
-            report = await delete_jobs(service, who, "x", JobFilter(JobState.ARCHIVED), limit=10, dry_run=False)
-            assert report.changed == 1
-        else:
-            assert await delete_job(service, who, id_) == 1
-        kept = await daemon.store.get_journal_position(daemon.intake.reader)
-        point = daemon.journal.write_point
-        assert kept is not None
-        assert (int(kept.segment), kept.offset, kept.line) == (point.segment, point.offset, point.line)

@@ -54,7 +54,7 @@ async def intake(folder: Path) -> None:
         Journal(folder / "journal", "a1", options) as opened,
     ):
         shared = make_shared(store, opened, SystemClock(), "a1", None)
-        intake = Intake(shared, reader="reader", rejects=folder / "rejected.jsonl")
+        intake = Intake(shared, reader="reader", earlier=tuple, rejects=folder / "rejected.jsonl")
         loops = asyncio.create_task(intake.run())
         add_jobs = store.add_jobs
 

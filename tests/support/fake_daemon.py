@@ -51,9 +51,6 @@ class LineIntake:
                 await self._store.add_jobs(to_new_jobs(records, self._now_ms()), now_ms=self._now_ms())
                 await self._journal.rsync(reservation)
 
-    async def keep_position(self) -> None:
-        """The journal's own is all that there is."""
-
 
 class ToldWaiters:
     """Jobs end when the test says so."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from functory.intake.backlog import Backlog
 from functory.intake.journal_reader import JournalReader
+from functory.intake.passed_lines import PassedLines
 from functory.loops.shared import make_shared
 from journal import Journal
 from store.base import NewJob, Store
@@ -29,7 +30,8 @@ class Intake:
         shared = make_shared(store, journal, SystemClock(), "a7")
         self.backlog = Backlog(shared)
         self.backlog.when_added(lambda _: self.passed.set())
-        self.reader = JournalReader(shared, self.backlog, reader="test", rejects=rejects)
+        lines = PassedLines(journal, "test", "a7", tuple)
+        self.reader = JournalReader(shared, self.backlog, lines, rejects=rejects)
         self.carrier = asyncio.create_task(self.backlog.run())
         real = store.add_jobs
 

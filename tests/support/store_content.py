@@ -76,7 +76,7 @@ async def _records(store: Store) -> None:
     await store.delete_handler(TENANT, "acme-gone")
     await store.set_type_paused(TENANT, "acme-paused", paused=True)
     for reader in ("aaaa", "zz"):
-        position = JournalPosition(reader, "17", 4096, 3)
+        position = JournalPosition(reader, "17", 4096, 3, new_job(2).id, ("a1", "b2"))
         await store.add_jobs([], now_ms=T0, position=position)
     sysids = [(await store.reserve_sysid(info="{}", lease_ms=10, now_ms=T0)).sysid for _ in range(3)]
     await store.release_sysid(sysids[1])
@@ -101,7 +101,7 @@ async def _endings(store: Store) -> None:
         ],
         now_ms=T0 + 61_000,
     )
-    await store.delete_jobs(TENANT, [purged.id])
+    await store.delete_jobs(TENANT, [purged.id], now_ms=T0)
     await store.replay_jobs(TENANT, [replayed.id], dt_ms=T0 + 10**7, now_ms=T0 + 70_000)
 
 
@@ -146,7 +146,7 @@ async def _relatives(store: Store) -> None:
     await store.release_jobs(OWNER, [archive(waits), archive(ends, Code.FAILED)], now_ms=T0 + 2)
     done, other, *_ = await claim(store, 2, now_ms=T0 + 2, jobtype="acme-child")
     await store.release_jobs(OWNER, [archive(done, result=b"x"), archive(other, Code.FAILED)], now_ms=T0 + 3)
-    await store.delete_jobs(TENANT, [done.id])
+    await store.delete_jobs(TENANT, [done.id], now_ms=T0)
     await store.replay_jobs(TENANT, [other.id], dt_ms=T0 + 9, now_ms=T0 + 4)
     for number, name in enumerate(("live", "ended", "live")):
         await store.create_job(new_job(300 + number, jobtype="acme-unique", unique=name, domain="free"), now_ms=T0)

@@ -346,7 +346,7 @@ class StoreModel:
         entry.set(jobtype=jobtype, data=entry.job.data if data is None else data)
         self.events.setdefault(jobtype, {})
 
-    def delete_jobs(self, tenant: str, job_ids: Sequence[str]) -> int:
+    def delete_jobs(self, tenant: str, job_ids: Sequence[str], *, now_ms: int) -> int:
         found = [self.entries[i] for i in set(job_ids) & self.entries.keys()]
         return self._remove([e for e in found if tenant_of(e.job.jobtype) == tenant and not e.live])
 

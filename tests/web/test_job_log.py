@@ -128,7 +128,7 @@ async def test_what_goes_wrong_while_a_log_is_followed_is_its_last_event(patient
         assert await anext(parts) == "one\n"
         await answer.content.readuntil(b"\n\n")
         await end(site, job_id, b"one\n")
-        await site.store.delete_jobs("acme", [job_id])
+        await site.store.delete_jobs("acme", [job_id], now_ms=site.clock.now_ms())
         del site.control.glimpses["acme", job_id]
         event, data = (await answer.content.read()).decode().strip().split("\n")
         assert event == "event: error"

@@ -22,7 +22,7 @@ async def test_a_kind_of_error_is_told_also_when_its_example_is_gone(site: Site)
             links |= set(re.findall(rf'href="([^"]*/job/{job_id}\?[^"]*)"', (await acme.get(f"/ui/t/acme{path}")).text))
         (link,) = map(unescape, links)
         assert (await acme.get(link)).status == 200
-        await site.store.delete_jobs("acme", [job_id])
+        await site.store.delete_jobs("acme", [job_id], now_ms=site.clock.now_ms())
         gone = await acme.get(link)
         assert (gone.status, "no longer stored" in gone.text, "no &lt;luck&gt;" in gone.text) == (404, True, True)
         for other in (link.replace(job_id, job_id[:-1] + "9"), link.partition("?")[0], link.replace("thumb", "a/b")):
@@ -37,7 +37,7 @@ async def test_who_looks_at_the_example_of_an_error_is_told_when_it_is_purged(tm
         address = f"{site.url}/ui/t/acme/job/{job_id}/~live?type=thumb&error=f"
         async with acme.session.get(address) as answer, asyncio.timeout(30):
             assert "no luck" in await next_part(answer)
-            await site.store.delete_jobs("acme", [job_id])
+            await site.store.delete_jobs("acme", [job_id], now_ms=site.clock.now_ms())
             assert "event: gone\n" in await answer.text()
 
 

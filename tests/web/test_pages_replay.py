@@ -54,7 +54,7 @@ async def test_of_a_job_that_is_gone_the_page_does_not_say_that_it_went_well(sit
         page, ids = await begin(site, acme, "x", "y")
         await site.run()
         assert "None failed" in (await acme.get(page)).text
-        await site.store.delete_jobs("acme", ids[:1])
+        await site.store.delete_jobs("acme", ids[:1], now_ms=site.clock.now_ms())
         text = (await acme.get(page)).text
         assert ("2 of 2 finished" in text, "None failed" in text) == (True, False)
         assert "1 job is no longer stored" in text

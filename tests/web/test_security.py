@@ -172,7 +172,9 @@ async def test_quotas_of_jobs_and_bytes(site: Site, limits: dict[str, int], quot
         assert "Retry-After" in answer.headers
     assert await site.add("g")
     await site.run()
-    await site.store.delete_jobs("acme", [job["id"] for job in (await site.get("/acme/results")).json["jobs"]])
+    await site.store.delete_jobs(
+        "acme", [job["id"] for job in (await site.get("/acme/results")).json["jobs"]], now_ms=site.clock.now_ms()
+    )
     site.clock.advance(2)
     assert await site.add("abc"), "room again"
 

@@ -6,6 +6,7 @@ from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError
 
 from store.errors import StoreUnavailable
+from store.mongo.queue.deleted import position_fields, position_from
 from store.mongo.queue.documents import job_document
 from store.mongo.queue.seqs import close_seqs, give_seqs, is_beyond, numbered_types
 from store.mongo.queue.turns import note_turns
@@ -14,7 +15,8 @@ from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import DUPLICATE_KEY, Document, retried, upserted
 from store.mongo.server.schema import HELD, QUEUED
 from store.mongo.server.tally import Effect
-from store.values.jobs import AddReport, JournalPosition, NewJob
+from store.values.jobs import AddReport, NewJob
+from store.values.positions import JournalPosition
 
 
 class MongoAdd(Core):
@@ -30,9 +32,7 @@ class MongoAdd(Core):
     @repeatable
     async def get_journal_position(self, reader: str) -> JournalPosition | None:
         found = await self.collections.positions.find_one({"_id": reader})
-        if found is None:
-            return None
-        return JournalPosition(reader, found["segment"], found["offset"], found["line"])
+        return None if found is None else position_from(found)
 
 
 async def add_batch(db: Core, jobs: Sequence[NewJob], now_ms: int) -> int:
@@ -43,9 +43,13 @@ async def add_batch(db: Core, jobs: Sequence[NewJob], now_ms: int) -> int:
 
 
 async def keep_position(db: Core, position: JournalPosition) -> None:
-    place = {"segment": position.segment, "offset": position.offset, "line": position.line}
-    positions = db.collections.positions
-    await retried(lambda: upserted(lambda: positions.replace_one({"_id": position.reader}, place, upsert=True)))
+    """Unless one that was read later was faster."""
+    place, positions = position_fields(position), db.collections.positions
+    later = {"passed": {"$gt": position.passed}, "sources": list(position.sources)}
+    found = await retried(lambda: positions.update_one({"_id": position.reader, "$nor": [later]}, {"$set": place}))
+    if not found.matched_count:
+        there = {"_id": position.reader}
+        await retried(lambda: upserted(lambda: positions.update_one(there, {"$setOnInsert": place}, upsert=True)))
 
 
 async def insert_jobs(db: Core, jobs: Sequence[NewJob], now_ms: int) -> int:

@@ -34,6 +34,7 @@ from store.values.job_changes import JobChange, Timing
 from store.values.jobs import CreateReport, Creation, NewJob
 from store.values.schedules import schedule_from
 from vocabulary.names import tenant_of
+from vocabulary.states import JobState
 
 ATTEMPTS: Final = 20
 
@@ -57,7 +58,8 @@ async def _create_one(db: Core, job: NewJob, keeps: frozenset[str], now_ms: int)
 
 async def check_creation(db: Core, job: NewJob, now_ms: int, keeps: frozenset[str]) -> None:
     """Raise what `_create` would."""
-    if await db.collections.jobs.find_one({"_id": job.id, "s": {"$in": list(schema.VISIBLE_STATES)}}, {"_id": 1}):
+    taken = [*schema.VISIBLE_STATES, schema.DELETED]
+    if await db.collections.jobs.find_one({"_id": job.id, "s": {"$in": taken}}, {"_id": 1}):
         return
     if job.unique:
         holder = await find_holder(db, await find_name(db, job.jobtype, job.unique), now_ms)
@@ -92,8 +94,9 @@ async def _create(db: Core, job: NewJob, keeps: frozenset[str], now_ms: int) -> 
     """None: somebody else was quicker somewhere, look again."""
     older = await db.collections.jobs.find_one({"_id": job.id}, NEEDED)
     if older is not None:
-        if older["s"] in schema.VISIBLE_STATES:
-            return CreateReport(job.id, created=False, state=job_state(older, now_ms))
+        if older["s"] in {*schema.VISIBLE_STATES, schema.DELETED}:
+            state = JobState.ARCHIVED if older["s"] == schema.DELETED else job_state(older, now_ms)
+            return CreateReport(job.id, created=False, state=state)
         await drop_hidden(db, older, now_ms)
     if not job.unique and not job.parent:
         return await _insert_plain(db, job, now_ms)

@@ -8,7 +8,8 @@ from store.mongo.queue.expire import purge_jobs
 from store.mongo.queue.straight import MongoStraight
 from store.mongo.server import schema
 from store.mongo.server.core import Core, once
-from store.values.jobs import Discard, JournalPosition, NewJob, Release, ReleaseReport
+from store.values.jobs import Discard, NewJob, Release, ReleaseReport
+from store.values.positions import JournalPosition
 
 
 class MongoDiscard(MongoStraight):

@@ -8,6 +8,7 @@ from typing import Final
 from store.mongo.queue.appearing import follow_made, is_waiting_to_appear
 from store.mongo.queue.changes import apply, apply_alike
 from store.mongo.queue.create import drop_hidden
+from store.mongo.queue.deleted import keep_ids
 from store.mongo.queue.documents import history_documents, history_from, outcome_bytes
 from store.mongo.queue.endings import NEEDED, Step, archive_step, key_of
 from store.mongo.queue.rates import collect_full
@@ -151,7 +152,7 @@ async def finish_interrupted(
         if not await is_waiting_to_appear(db, row):
             await drop_hidden(db, row, now_ms)
     purged = jobs.find({"s": schema.PURGED}, {"blob": 1, "out.blob": 1}, hint=schema.UPKEEP)
-    await _remove(db, await purged.limit(limit).to_list(limit))
+    await _remove(db, await purged.limit(limit).to_list(limit), now_ms, keeps_ids=True)
     await close_stored(db, before_ms=now_ms - _SOON_MS)
     await db.collections.types.update_many(
         {"open.at": {"$lt": gone_before_ms}},
@@ -193,8 +194,9 @@ async def _unasked(db: Core, children: Sequence[Document]) -> list[Document]:
     return [child for child in children if child["create"] < since_ms.get(child.get("parent"), inf)]
 
 
-async def purge_jobs(db: Core, documents: Sequence[Document], now_ms: int) -> int:
-    """Remove archived jobs as they were read. Those that have moved since are left."""
+async def purge_jobs(db: Core, documents: Sequence[Document], now_ms: int, *, keeps_ids: bool = False) -> int:
+    """Remove archived jobs as they were read. Those that have moved since are left. keeps_ids: of those whose lines may
+    be read again."""
     effects = [
         Effect(
             document["type"],
@@ -213,14 +215,16 @@ async def purge_jobs(db: Core, documents: Sequence[Document], now_ms: int) -> in
         # What was replayed and cancelled since has the same token, and maybe another size.
         as_read = {"s": {"$in": list(schema.ARCHIVED_STATES)}, "token": token, "replays": replays, "todo": None}
         gone |= await apply_alike(db, as_read, {"$set": {"s": schema.PURGED}}, some, now_ms)
-    await _remove(db, [document for document in documents if document["_id"] in gone])
+    await _remove(db, [document for document in documents if document["_id"] in gone], now_ms, keeps_ids=keeps_ids)
     return len(gone)
 
 
-async def _remove(db: Core, rows: Sequence[Document]) -> None:
+async def _remove(db: Core, rows: Sequence[Document], now_ms: int, *, keeps_ids: bool) -> None:
     if rows:
         await db.blobs.remove(file_id for row in rows for file_id in kept_by(row))
         ids = [row["_id"] for row in rows]
+        if keeps_ids:
+            await keep_ids(db, ids, now_ms)
         await db.collections.jobs.delete_many({"_id": {"$in": ids}, "s": schema.PURGED})
 
 

@@ -102,11 +102,11 @@ class MongoJobChanges(Core):
             raise
 
     @once
-    async def delete_jobs(self, tenant: str, job_ids: Sequence[str]) -> int:
+    async def delete_jobs(self, tenant: str, job_ids: Sequence[str], *, now_ms: int) -> int:
         archived = await _archived(self, tenant, job_ids)
         for job_id in [job_id for job_id, job in archived.items() if "todo" in job]:
             await follow_made(self, [job_id], archived[job_id]["at"])
-        return await purge_jobs(self, list(archived.values()), 0)
+        return await purge_jobs(self, list(archived.values()), now_ms, keeps_ids=True)
 
     @repeatable
     async def get_index_state(self, tenant: str, jobtype: str) -> IndexState:

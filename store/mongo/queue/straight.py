@@ -22,13 +22,13 @@ from store.values.jobs import (
     AddReport,
     Archive,
     Discard,
-    JournalPosition,
     NewJob,
     Release,
     ReleaseReport,
     TypeGate,
     Unclaim,
 )
+from store.values.positions import JournalPosition
 from vocabulary.names import tenant_of
 
 _LEASE_MS: Final = 30_000

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, NamedTuple
 
+from store.mongo.queue.deleted import position_from
 from store.mongo.queue.documents import kept_data, kept_result, record_from
 from store.mongo.queue.listing import count_children
 from store.mongo.records.alerts import alert_from
@@ -17,11 +18,11 @@ from store.mongo.server import schema
 from store.mongo.server.core import Core
 from store.mongo.server.driver import Collection, Document
 from store.transfers import decode_cursor, encode_cursor, size_of
-from store.values.jobs import JournalPosition
 from store.values.records import RateDomain
 from store.values.transfer import (
     SYSIDS,
     AuditRecord,
+    DeletedRecord,
     ExportPage,
     JobCopy,
     NumberRecord,
@@ -76,9 +77,8 @@ _PARTS: Final = {
     Part.BUCKETS: _Documents("counters", {"k": "b"}, bucket_from),
     Part.FAILURES: _Documents("counters", {"k": "f"}, failures_from),
     Part.AUDIT: _Documents("audit", {}, lambda row: AuditRecord(row["_id"], audit_from(row))),
-    Part.POSITIONS: _Documents(
-        "positions", {}, lambda row: JournalPosition(row["_id"], row["segment"], row["offset"], row["line"])
-    ),
+    Part.POSITIONS: _Documents("positions", {}, position_from),
+    Part.DELETED: _Documents("jobs", {"s": schema.DELETED}, lambda row: DeletedRecord(row["_id"], row["at"])),
 }
 
 

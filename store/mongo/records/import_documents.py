@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from pymongo import ReplaceOne, UpdateOne
 
+from store.mongo.queue.deleted import deleted_document, position_fields
 from store.mongo.records.alerts import alert_document
 from store.mongo.records.consumers import consumer_document
 from store.mongo.records.contents import content_document
@@ -17,7 +18,6 @@ from store.mongo.server.driver import Document
 from store.mongo.server.tally import bucket_key, failure_key, type_key
 from store.rate_rules import is_pattern
 from store.values.consumers import ConsumerRecord
-from store.values.jobs import JournalPosition
 from store.values.scoreboard import Bucket, FailureGroup
 from store.values.transfer import OnceRecord, Part, RateBucketRecord, RateRecord, SeriesRecord, TypeRecord
 
@@ -103,11 +103,6 @@ def _failures(group: FailureGroup) -> Requests:
     return _replaced("counters", document)
 
 
-def _position(position: JournalPosition) -> Requests:
-    reader, segment, offset, line = position
-    return _replaced("positions", {"_id": reader, "segment": segment, "offset": offset, "line": line})
-
-
 def _series(series: SeriesRecord) -> Requests:
     return [("meta", UpdateOne({"_id": series.name}, {"$max": {"n": series.last}}))]
 
@@ -129,6 +124,7 @@ REQUESTS: Final[dict[Part, Callable[[Any], Requests]]] = {
     Part.BUCKETS: _bucket,
     Part.FAILURES: _failures,
     Part.AUDIT: lambda record: _replaced("audit", audit_document(record.number, record.event)),
-    Part.POSITIONS: _position,
+    Part.POSITIONS: lambda position: _replaced("positions", {"_id": position.reader} | position_fields(position)),
+    Part.DELETED: lambda record: _replaced("jobs", deleted_document(*record)),
     Part.SERIES: _series,
 }

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
+from store.mongo.queue.deleted import expire_ids
 from store.mongo.records.daemons import forgotten
 from store.mongo.server import schema
 from store.mongo.server.core import Core, once, repeatable
@@ -230,6 +231,7 @@ class MongoScoreboard(Core):
                 if rows:
                     ids = [row["_id"] for row in rows]
                     removed += (await collection.delete_many({"_id": {"$in": ids}, **old})).deleted_count
+        removed += await expire_ids(self, now_ms, limit - removed)
         await self.blobs.sweep(self.collections.jobs, now_ms=now_ms, limit=limit)
         return removed
 

@@ -12,6 +12,7 @@ ordered, so that one index serves every listing and all upkeep:
     ao af ab ac   archived: ok, failed, abandoned, cancelled     when it ended
     h    being created: not there yet for any reader
     x    being purged: not there any more
+    d    deleted: only its id is left            when it was deleted
 
 Indexes follow MongoDB's rule for compound keys: equality, then sort, then range. The claim reads the index in
 its own order, (priority descending, due, id), and stops at the limit; the part that is not due yet is skipped
@@ -27,7 +28,7 @@ from store.mongo.server.driver import Collection, Database, Document, find_and_u
 from vocabulary.names import jobtype_of
 from vocabulary.states import Code
 
-VERSION: Final = 6
+VERSION: Final = 7
 """Of what programs must agree on. A daemon that opens the database raises it to its own, and an older one is refused
 from then on. Raise it when a program of the version before would break a promise: with a new collection or index
 (`tests/unit/store/test_mongo_schema.py` insists), and with a new field that must not be ignored.
@@ -39,6 +40,7 @@ from then on. Raise it when a program of the version before would break a promis
 5   alert rules; jobs by unique name, key and failure; beginnings of large payloads; schedules that are paused, and
     their rounds
 6   webhooks
+7   ids of deleted jobs, and which ids journals may still have
 """
 
 SERIES: Final = ("audit", "sysids", "writers")
@@ -54,6 +56,7 @@ PAUSED: Final = "p"
 HELD: Final = "k"
 HIDDEN: Final = "h"
 PURGED: Final = "x"
+DELETED: Final = "d"
 ARCHIVED: Final = {
     Code.OK: "ao",
     Code.FAILED: "af",

@@ -44,6 +44,7 @@ class State(IntEnum):
     HELD = 3  # out of the queue: for a running parent, for a consumer, or paused between two rounds
     BLOCKED = 4  # a parent that waits for its children
     ARCHIVED = 5
+    DELETED = 6  # only the id is left: queue/deleted.py
 
 
 WAITING: Final = int(State.WAITING)
@@ -300,9 +301,17 @@ CREATE TABLE webhooks (
 """
 """Addresses of tenants that others post to."""
 
+_DELETED: Final = """
+ALTER TABLE positions ADD COLUMN passed TEXT NOT NULL DEFAULT '';
+ALTER TABLE positions ADD COLUMN sources TEXT NOT NULL DEFAULT '';
+CREATE INDEX jobs_deleted ON jobs (lock, id, done) WHERE state = 6;
+"""
+"""Which ids journals may still have, and those of them whose jobs were deleted: see queue/deleted.py."""
+
 MIGRATIONS: Final = (
     _FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS, _NUMBERS, _SECRETS, _PULLED, _CONTENTS, KEYS, READY, _FAMILIES,
     TOKENS, _REPEATING, _ALERTS, _FINDING, _SCHEDULES, _WEBHOOKS,
+    _DELETED,
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ endings.py       runs and jobs end, and parents wait or are woken
 families.py      what the end of a parent means for its children, in steps
 expire.py        lapsed leases and old jobs
 window.py        the window of a consumer: numbers, what is held, what is let in
+deleted.py       ids of deleted jobs that may come again
 job_changes.py   update, cancel, replay and delete single jobs; indexed queues
 schedules.py     what a change makes of a job that repeats: its next round, a pause, an extra round
 numbers.py       numbers of jobs within their tenant

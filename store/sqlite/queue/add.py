@@ -8,6 +8,7 @@ from store.refusals import check_holder
 from store.sqlite.file.bulk import Bulk, alike, by_key
 from store.sqlite.file.schema import DEFERRED, INLINE_BYTES, LIVE, WAITING, State
 from store.sqlite.file.writer import Tx
+from store.sqlite.queue.deleted import POSITION
 from store.sqlite.queue.endings import COLUMNS, Row
 from store.sqlite.queue.row_changes import change_payload, change_priority, put_in_queue
 from store.sqlite.queue.rows import data_key, decode_schedule, disposition, inline, read_blob, write_blob
@@ -16,7 +17,8 @@ from store.sqlite.queue.turns import enter, turns_of
 from store.sqlite.queue.window import give_numbers
 from store.values.again import says_it_again, takes_time
 from store.values.job_changes import JobChange, Timing
-from store.values.jobs import AddReport, CreateReport, JournalPosition, NewJob, state_of
+from store.values.jobs import AddReport, CreateReport, NewJob, state_of
+from store.values.positions import JournalPosition
 from vocabulary.names import tenant_of
 from vocabulary.states import JobState
 
@@ -26,6 +28,11 @@ INSERT_PLAIN: Final = Bulk(f"INSERT INTO jobs ({_PLAIN})", 8, "ON CONFLICT (id) 
 _INSERT: Final = Bulk(f"INSERT INTO jobs ({_PLAIN}, {_SELDOM})", 11, "ON CONFLICT (id) DO NOTHING")
 _INSERT_KEYED: Final = Bulk(f"INSERT INTO jobs ({_PLAIN}, {_SELDOM}, turn, prio)", 13, "ON CONFLICT (id) DO NOTHING")
 _BY_WIDTH: Final = {bulk.width: bulk for bulk in (INSERT_PLAIN, _INSERT, _INSERT_KEYED)}
+_KEEP_POSITION: Final = (
+    f"INSERT INTO positions ({POSITION}) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (reader) DO UPDATE SET"
+    " segment = excluded.segment, offset = excluded.offset, line = excluded.line, passed = excluded.passed,"
+    " sources = excluded.sources WHERE excluded.passed >= passed OR excluded.sources <> sources"
+)
 _HOLDER: Final = (
     f"SELECT {COLUMNS} FROM jobs j WHERE j.type = ? AND j.uniq = ? AND j.uniq IS NOT NULL AND j.state {LIVE}"
 )
@@ -39,7 +46,8 @@ def add_jobs(tx: Tx, jobs: Sequence[NewJob], now_ms: int, position: JournalPosit
 
 
 def keep_position(tx: Tx, position: JournalPosition) -> None:
-    tx.conn.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?, ?)", position)
+    *place, sources = position
+    tx.conn.execute(_KEEP_POSITION, (*place, " ".join(sources)))
 
 
 def insert_jobs(tx: Tx, jobs: Sequence[NewJob], now_ms: int, *, is_gated: bool = True) -> Sequence[NewJob]:

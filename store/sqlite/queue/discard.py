@@ -9,7 +9,8 @@ from store.sqlite.file.writer import Tx
 from store.sqlite.queue.release import release_jobs
 from store.sqlite.queue.row_changes import delete_rows, drop_log, drop_result
 from store.sqlite.queue.straight import add_ended_jobs
-from store.values.jobs import Archive, Discard, JournalPosition, NewJob, Release, ReleaseReport
+from store.values.jobs import Archive, Discard, NewJob, Release, ReleaseReport
+from store.values.positions import JournalPosition
 
 _ALONE: Final = (
     "SELECT j.n FROM carray(?) AS e CROSS JOIN jobs j ON j.id = e.value"

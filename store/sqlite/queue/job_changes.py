@@ -10,6 +10,7 @@ from store.refusals import check_cancel, check_family, check_move, check_update
 from store.sqlite.file.buckets import CODE_NUMBER
 from store.sqlite.file.schema import LIVE, State
 from store.sqlite.file.writer import Tx
+from store.sqlite.queue.deleted import keep_ids
 from store.sqlite.queue.endings import COLUMNS, Row, cancelled
 from store.sqlite.queue.families import end_jobs, is_noted
 from store.sqlite.queue.row_changes import (
@@ -170,11 +171,12 @@ def _take_name(tx: Tx, row: Row) -> bool:
     return holder is None or bool(holder[1])
 
 
-def delete_jobs(tx: Tx, tenant: str, job_ids: Sequence[str]) -> int:
+def delete_jobs(tx: Tx, tenant: str, job_ids: Sequence[str], now_ms: int) -> int:
     found = [_find(tx, tenant, job_id) for job_id in dict.fromkeys(job_ids)]
-    numbers = [row.n for row in found if row is not None and row.state == State.ARCHIVED]
-    delete_rows(tx, numbers)
-    return len(numbers)
+    archived = [row for row in found if row is not None and row.state == State.ARCHIVED]
+    delete_rows(tx, [row.n for row in archived])
+    keep_ids(tx, [row.id for row in archived], now_ms)
+    return len(archived)
 
 
 def get_index_state(conn: apsw.Connection, jobtype: str) -> IndexState:

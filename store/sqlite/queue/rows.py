@@ -129,7 +129,7 @@ def disposition(state: int, due: int, lease: int | None, done: int, lock: str | 
         return due, ""
     if state == State.RUNNING:
         return lease or 0, lock or ""
-    if state == State.ARCHIVED:
+    if state >= State.ARCHIVED:
         return done + DONE_OFFSET_MS, DONE_LOCK
     return due, PAUSED_LOCK
 

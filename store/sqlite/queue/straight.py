@@ -17,7 +17,8 @@ from store.sqlite.queue.add import columns_of, insert_jobs, keep_position
 from store.sqlite.queue.bulk_straight import are_small, insert_archived
 from store.sqlite.queue.release import release_jobs
 from store.sqlite.queue.row_changes import put_in_queue
-from store.values.jobs import AddReport, Archive, JournalPosition, NewJob, Release, ReleaseReport, TypeGate, Unclaim
+from store.values.jobs import AddReport, Archive, NewJob, Release, ReleaseReport, TypeGate, Unclaim
+from store.values.positions import JournalPosition
 
 _GATES: Final = (
     "SELECT e.value, ifnull(t.handler, 0), NOT ifnull(t.paused, 0) AND NOT ifnull(o.suspended, 0)"

@@ -8,6 +8,7 @@ import apsw
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.schema import State
 from store.sqlite.queue import families
+from store.sqlite.queue.deleted import POSITION, position_from
 from store.sqlite.queue.rows import RECORD, record_from_row
 from store.sqlite.records.alerts import ALERT_COLUMNS
 from store.sqlite.records.consumers import CONSUMER, CONSUMERS, consumer_from
@@ -20,12 +21,12 @@ from store.sqlite.records.webhooks import WEBHOOK_COLUMNS
 from store.transfers import decode_cursor, encode_cursor, size_of
 from store.values.alerts import AlertRecord
 from store.values.histogram import Histogram
-from store.values.jobs import JournalPosition
 from store.values.records import AuditEvent, Content, Handler, RateDomain, Secret
 from store.values.scoreboard import Bucket, FailureGroup
 from store.values.transfer import (
     SYSIDS,
     AuditRecord,
+    DeletedRecord,
     ExportPage,
     JobCopy,
     NumberRecord,
@@ -105,7 +106,13 @@ _TABLES: Final = {
         "audit",
         lambda row: AuditRecord(row[0], AuditEvent(*row[1:])),
     ),
-    Part.POSITIONS: _Table(("reader",), "reader, segment, offset, line", READERS, lambda row: JournalPosition(*row)),
+    Part.POSITIONS: _Table(("reader",), POSITION, READERS, position_from),
+    Part.DELETED: _Table(
+        ("lock", "id"),
+        "id, done",
+        f"(SELECT lock, id, done FROM jobs WHERE state = {State.DELETED})",
+        lambda row: DeletedRecord(*row),
+    ),
 }
 
 

@@ -29,7 +29,8 @@ def read_note(conn: apsw.Connection) -> tuple[str, ImportPlace] | None:
 
 def write_note(tx: Tx, source: str, place: ImportPlace) -> None:
     text = json.dumps([source, place.part, place.cursor])
-    tx.conn.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, 0, 0)", (_NAME, text))
+    sql = "INSERT OR REPLACE INTO positions (reader, segment, offset, line) VALUES (?, ?, 0, 0)"
+    tx.conn.execute(sql, (_NAME, text))
 
 
 def move_note(tx: Tx, place: ImportPlace) -> None:

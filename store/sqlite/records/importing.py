@@ -13,6 +13,7 @@ from store.sqlite.file.totals import COUNTS, add_totals
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue import families
 from store.sqlite.queue.add import keep_position
+from store.sqlite.queue.deleted import put_deleted
 from store.sqlite.queue.row_changes import put_in_queue, queued_state
 from store.sqlite.queue.rows import data_key, encode_history, encode_schedule, inline, result_key, write_blob
 from store.sqlite.queue.turns import enter, make_turn
@@ -25,11 +26,13 @@ from store.sqlite.records.secrets import SECRET_COLUMNS
 from store.sqlite.records.webhooks import put_webhook
 from store.values.alerts import AlertRecord
 from store.values.consumers import ConsumerRecord
-from store.values.jobs import JournalPosition, Outcome
+from store.values.jobs import Outcome
+from store.values.positions import JournalPosition
 from store.values.records import ApiKey, Content, Handler, Secret, Tenant
 from store.values.scoreboard import Bucket, FailureGroup
 from store.values.transfer import (
     AuditRecord,
+    DeletedRecord,
     ImportPlace,
     JobCopy,
     NumberRecord,
@@ -233,6 +236,10 @@ def _put_series(tx: Tx, series: SeriesRecord) -> None:
     raise_sysids(tx, series.last)
 
 
+def _put_deleted(tx: Tx, record: DeletedRecord) -> None:
+    put_deleted(tx, [record])
+
+
 _PUT: Final[dict[type[Record], Callable[[Tx, Any], None]]] = {
     Tenant: _put_tenant,
     ApiKey: _put_key,
@@ -251,5 +258,6 @@ _PUT: Final[dict[type[Record], Callable[[Tx, Any], None]]] = {
     FailureGroup: _put_failures,
     AuditRecord: _put_audit,
     JournalPosition: keep_position,
+    DeletedRecord: _put_deleted,
     SeriesRecord: _put_series,
 }

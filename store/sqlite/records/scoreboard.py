@@ -10,6 +10,7 @@ from store.sqlite.file.connection import fetch
 from store.sqlite.file.schema import QUEUED, State
 from store.sqlite.file.totals import expire_totals
 from store.sqlite.file.writer import Tx
+from store.sqlite.queue.deleted import expire_ids
 from store.sqlite.records.contents import content_bytes
 from store.sqlite.records.daemons import FORGOTTEN
 from store.values.histogram import Histogram
@@ -195,6 +196,7 @@ def expire_records(tx: Tx, now_ms: int, audit_before_ms: int, limit: int) -> int
         changes = tx.conn.total_changes()
         tx.conn.execute(sql, (*values, limit - removed))
         removed += tx.conn.total_changes() - changes
+    removed += expire_ids(tx, now_ms, limit - removed)
     for width, age in RESOLUTIONS.items():
         expire_totals(tx.conn, width, now_ms - age, limit)
     if removed:

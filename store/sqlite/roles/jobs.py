@@ -105,8 +105,8 @@ class SqliteJobs(SqliteCore, JobVerbs):
         move = job_changes.Move(jobtype, dt_ms, data, token)
         await self._write(lambda tx: job_changes.move_job(tx, tenant, job_id, move, now_ms))
 
-    async def delete_jobs(self, tenant: str, job_ids: Sequence[str]) -> int:
-        return await self._write(lambda tx: job_changes.delete_jobs(tx, tenant, job_ids), bulk=True)
+    async def delete_jobs(self, tenant: str, job_ids: Sequence[str], *, now_ms: int) -> int:
+        return await self._write(lambda tx: job_changes.delete_jobs(tx, tenant, job_ids, now_ms), bulk=True)
 
     async def number_jobs(self, tenant: str, job_ids: Sequence[str]) -> dict[str, int]:
         known = await self._read(lambda conn: numbers.get_numbers(conn, tenant, job_ids))

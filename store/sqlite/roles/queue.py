@@ -10,13 +10,13 @@ from store.names import (
 from store.protocol.queue import JobQueue
 from store.sqlite.file.core import SqliteCore
 from store.sqlite.queue import add, claim, discard, expire, families, making, release
+from store.sqlite.queue.deleted import POSITION, position_from
 from store.sqlite.records import once, scoreboard
 from store.values.again import Binding
 from store.values.claims import Claim, ClaimedJobs
 from store.values.jobs import (
     AddReport,
     ExpireReport,
-    JournalPosition,
     Lease,
     NewJob,
     Release,
@@ -25,6 +25,7 @@ from store.values.jobs import (
     WaitingType,
 )
 from store.values.making import MakingEnd
+from store.values.positions import JournalPosition
 
 FEW: Final = 20
 """Jobs that are claimed, added or released in a fraction of a millisecond."""
@@ -42,9 +43,9 @@ class SqliteQueue(SqliteCore, JobQueue):
         return await self._write(lambda tx: once.add_jobs_once(tx, binding, jobs, now_ms), bulk=len(jobs) > FEW)
 
     async def get_journal_position(self, reader: str) -> JournalPosition | None:
-        sql = "SELECT reader, segment, offset, line FROM positions WHERE reader = ?"
+        sql = f"SELECT {POSITION} FROM positions WHERE reader = ?"
         row = await self._read(lambda conn: conn.execute(sql, (reader,)).get)
-        return None if row is None else JournalPosition(*row)
+        return None if row is None else position_from(row)
 
     async def get_waiting_jobtypes(self, *, now_ms: int, runnable: bool = False) -> list[WaitingType]:
         return await self._read(lambda conn: scoreboard.get_waiting_jobtypes(conn, now_ms, runnable=runnable))

@@ -6,7 +6,8 @@ from store.protocol.straight import StraightVerbs
 from store.sqlite.file.core import SqliteCore
 from store.sqlite.queue import discard, straight
 from store.sqlite.roles.queue import FEW
-from store.values.jobs import AddReport, JournalPosition, NewJob, Release, ReleaseReport, TypeGate
+from store.values.jobs import AddReport, NewJob, Release, ReleaseReport, TypeGate
+from store.values.positions import JournalPosition
 
 
 class SqliteStraight(SqliteCore, StraightVerbs):

@@ -123,7 +123,7 @@ async def test_jobs_of_many_types_and_tenants_in_one_batch(store: Store) -> None
 async def test_a_job_that_was_removed_can_be_added_again(store: Store) -> None:
     await store.add_jobs([new_job(1)], now_ms=T0)
     await store.release_jobs("a1", [archive(await claim_one(store))], now_ms=T0)
-    assert await store.delete_jobs(TENANT, [job_id(1)]) == 1
+    assert await store.delete_jobs(TENANT, [job_id(1)], now_ms=T0) == 1
     assert await store.add_jobs([new_job(1)], now_ms=T0) == AddReport(1, 0)
 
 

@@ -138,7 +138,7 @@ async def test_a_deleted_job_is_over(store: Store) -> None:
     await store.add_jobs(new_jobs(4), now_ms=T0)
     await move(store, token, released=3)
     await end(store, [Code.FAILED] * 3)
-    await store.delete_jobs(TENANT, [job_id(0), job_id(2)])
+    await store.delete_jobs(TENANT, [job_id(0), job_id(2)], now_ms=T0)
     report = await move(store, token, processed=4, released=3)
     assert report.processed == 1
     assert report.ends == (IndexEnd(1, "", None), IndexEnd(2, job_id(1), Code.FAILED), IndexEnd(3, "", None))

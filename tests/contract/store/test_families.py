@@ -242,7 +242,7 @@ async def test_who_cancels_a_parent_once_more_carries_on(store: Store, monkeypat
 async def test_a_parent_can_be_deleted_while_its_children_are_cancelled(store: Store) -> None:
     await make_family(store)
     await end(store, 0, Code.FAILED)
-    assert await store.delete_jobs(TENANT, [job_id(0)]) == 1
+    assert await store.delete_jobs(TENANT, [job_id(0)], now_ms=T0) == 1
     await store.expire_locks(now_ms=T0)
     assert await count(store, JobState.ARCHIVED) == MANY
     await check_counters(store, TENANT, T0)

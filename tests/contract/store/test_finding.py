@@ -127,7 +127,7 @@ async def test_a_job_leaves_its_failure_when_it_ends_otherwise(store: Store) -> 
     await store.release_jobs(OWNER, [archive(job)], now_ms=T0 + 2)
     for state in JobState:
         assert await found(store, state, failure=CLOCK) == ([job_id(2)] if state is JobState.ARCHIVED else [])
-    assert await store.delete_jobs(TENANT, [job_id(2)]) == 1
+    assert await store.delete_jobs(TENANT, [job_id(2)], now_ms=T0) == 1
     assert await found(store, JobState.ARCHIVED, failure=CLOCK) == []
 
 

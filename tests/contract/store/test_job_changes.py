@@ -205,7 +205,7 @@ async def test_delete_removes_archived_jobs_only(store: Store) -> None:
     await store.add_jobs(new_jobs(3), now_ms=T0)
     job = await claim_one(store)
     await store.release_jobs(OWNER, [archive(job, result=b"x" * 5000)], now_ms=T0)
-    assert await store.delete_jobs(TENANT, [job.id, job.id, job_id(1), "unknown"]) == 1
+    assert await store.delete_jobs(TENANT, [job.id, job.id, job_id(1), "unknown"], now_ms=T0) == 1
     assert await store.get_job(TENANT, job.id, now_ms=T0) is None
     usage = await store.get_usage(TENANT)
     assert (usage.jobs, usage.size_bytes) == (2, len(b"payload 1") * 2)
@@ -224,7 +224,7 @@ async def test_a_foreign_id_is_as_good_as_none(store: Store) -> None:
             await verb
     await store.cancel_job(TENANT, job_id(1), now_ms=T0)
     assert await store.replay_jobs("other", [job_id(1)], dt_ms=T0, now_ms=T0) == ()
-    assert await store.delete_jobs("other", [job_id(1)]) == 0
+    assert await store.delete_jobs("other", [job_id(1)], now_ms=T0) == 0
     with pytest.raises(InvalidValue):
         await store.set_type_paused("other", "acme-thumb", paused=True)
 
@@ -269,7 +269,7 @@ async def test_a_job_moves_to_another_type(store: Store, before: str, data: byte
     await store.release_jobs(OWNER, [archive(moved)], now_ms=T0 + 20)
     page = await store.list_jobs(TENANT, JobFilter(JobState.ARCHIVED, "acme-other"), now_ms=T0 + 20)
     assert [record.job.id for record in page.records] == [job_id(0)]
-    assert await store.delete_jobs(TENANT, [job_id(0)]) == 1
+    assert await store.delete_jobs(TENANT, [job_id(0)], now_ms=T0) == 1
     assert (await store.get_usage(TENANT)).size_bytes == 0
 
 

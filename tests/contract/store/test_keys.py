@@ -313,7 +313,7 @@ async def test_a_duplicate_changes_nothing(store: Store) -> None:
     jobs = await claim(store)
     assert len(jobs) == 3
     await end(store, *jobs)
-    assert await store.delete_jobs(TENANT, ids(jobs)) == 3
+    assert await store.delete_jobs(TENANT, ids(jobs), now_ms=T0) == 3
     await store.add_jobs(keyed(range(10, 12), "ada"), now_ms=T0)
     assert len(await claim(store, max_per_key=1)) == 1
 

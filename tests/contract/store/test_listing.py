@@ -120,7 +120,7 @@ async def test_a_cursor_stays_true_when_jobs_come_and_go(store: Store) -> None:
     await store.add_jobs([new_job(99, jobtype="acme-t0")], now_ms=T0)
     (late,) = await claim(store, jobtype="acme-t0")
     await store.release_jobs(OWNER, [archive(late)], now_ms=T0 + 1000)
-    await store.delete_jobs(TENANT, [first.records[0].job.id, job_id(0)])
+    await store.delete_jobs(TENANT, [first.records[0].job.id, job_id(0)], now_ms=T0)
     rest = await store.list_jobs(TENANT, where, now_ms=T0, cursor=first.cursor, limit=100)
     seen = [record.job.id for record in (*first.records, *rest.records)]
     assert sorted(seen) == [job_id(n) for n in range(1, 12)]

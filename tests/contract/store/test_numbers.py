@@ -54,7 +54,7 @@ async def test_a_number_goes_with_its_job_and_is_never_given_again(store: Store)
     first, second = new_job(0).id, new_job(1).id
     await store.number_jobs(TENANT, [first])
     await store.cancel_job(TENANT, first, now_ms=T0)
-    assert await store.delete_jobs(TENANT, [first]) == 1
+    assert await store.delete_jobs(TENANT, [first], now_ms=T0) == 1
     assert await store.find_numbered(TENANT, 1) is None
     assert await store.number_jobs(TENANT, [first, second]) == {second: 2}
     await store.cancel_job(TENANT, second, now_ms=T0)

@@ -100,7 +100,7 @@ async def put_off(store: Store) -> Any:
 
 
 async def delete(store: Store) -> Any:
-    return await store.delete_jobs(TENANT, [job_id(ENDED)])
+    return await store.delete_jobs(TENANT, [job_id(ENDED)], now_ms=T0)
 
 
 async def create(store: Store) -> Any:

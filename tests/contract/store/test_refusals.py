@@ -86,6 +86,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "set_handler": {"tenant": TENANT, "new": NewHandler(JOBTYPE, "sh", b"", T0)},
     "roll_back_handler": {"tenant": TENANT, "jobtype": JOBTYPE, "version": 1, "now_ms": T0},
     "get_counters": {"tenant": TENANT, "now_ms": T0},
+    "delete_jobs": {"tenant": TENANT, "job_ids": [], "now_ms": T0},
     "expire_records": {"now_ms": T0, "audit_before_ms": 0},
     "reserve_sysid": {"info": "", "lease_ms": 1, "now_ms": T0},
     "renew_sysid": {"sysid": OWNER, "info": "", "lease_ms": 1, "now_ms": T0},
@@ -227,4 +228,4 @@ async def test_refusals_have_the_same_words_everywhere(store: Store, what: str) 
 async def test_what_cannot_be_an_id_is_no_job(store: Store, verb: str) -> None:
     arguments = SOUND[verb] | {"job_ids": ["\ud800", "a b", ""]}
     assert not await getattr(store, verb)(**arguments)
-    assert await store.delete_jobs(TENANT, ["\ud800"]) == 0
+    assert await store.delete_jobs(TENANT, ["\ud800"], now_ms=T0) == 0

@@ -161,7 +161,7 @@ async def test_usage_counts_jobs_and_bytes(store: Store) -> None:
         now_ms=T0,
     )
     assert tuple(await store.get_usage(TENANT)) == (3, 30 + 7 + 2, 0)
-    await store.delete_jobs(TENANT, [one.id, three.id])
+    await store.delete_jobs(TENANT, [one.id, three.id], now_ms=T0)
     assert tuple(await store.get_usage(TENANT)) == (1, 12, 0)
     assert tuple(await store.get_usage("nobody")) == (0, 0, 0)
     for data in (b"one", b"three"):

@@ -342,8 +342,8 @@ MUTANTS: list[Mutant] = [
     ),
     reader(
         "a flush does not wait",
-        "        await done\n\n    @property",
-        "        done.cancel()\n\n    @property",
+        "                await done\n        if not tenant:",
+        "                done.cancel()\n        if not tenant:",
     ),
     backlog(
         "lines pass others of their tenant",

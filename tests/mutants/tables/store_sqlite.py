@@ -272,8 +272,8 @@ MUTANTS: list[Mutant] = [
     ),
     change(
         "a live job is deleted",
-        "    numbers = [row.n for row in found if row is not None and row.state == State.ARCHIVED]",
-        "    numbers = [row.n for row in found if row is not None]",
+        "    archived = [row for row in found if row is not None and row.state == State.ARCHIVED]",
+        "    archived = [row for row in found if row is not None]",
     ),
     in_file("store/refusals.py", "tests/contract/store/test_job_changes.py -k sqlite")(
         "a token of another delivery may update",

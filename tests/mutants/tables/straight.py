@@ -207,19 +207,4 @@ MUTANTS: list[Mutant] = [
     ),
     lists("a list shows nothing of a flood", "where.state in _IN_A_FLOOD and cursor is None", "False"),
     turns("many batches begin in a turn", " and not self._turns.take():", " and not (self._turns.take() or True):"),
-    in_file("functory/operations/job_changes.py", "tests/service/test_straight_ends.py")(
-        "a deleted job comes back after a crash",
-        "    await service.intake.keep_position()\n",
-        "",
-    ),
-    in_file("functory/operations/bulk.py", "tests/service/test_straight_ends.py")(
-        "deleted jobs come back after a crash",
-        "    await service.intake.keep_position()\n",
-        "",
-    ),
-    in_file("functory/intake/journal_reader.py", "tests/service/test_straight_ends.py")(
-        "what is on the straight way is not passed by for a position",
-        "if self._passed < target and not self._backlog.is_in_line:",
-        "if False:",
-    ),
 ]

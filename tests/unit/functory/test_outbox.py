@@ -39,7 +39,7 @@ async def running(
     clock = FakeClock(T0 + 2 * LEASE_MS)
     async with Journal(tmp_path / "journal", OWNER, clock=clock) as journal:
         shared = make_shared(store, journal, clock, OWNER, JobLog(lines.append))
-        intake = Intake(shared, reader="test", rejects=tmp_path / "rejected.jsonl")
+        intake = Intake(shared, reader="test", earlier=tuple, rejects=tmp_path / "rejected.jsonl")
         made = Outbox(shared, intake, Admission(store, journal, clock.now_ms), lambda _: TenantLimits(), flow)
         task = asyncio.create_task(made.run())
         yield made, task

@@ -163,7 +163,7 @@ async def test_what_another_process_changed_is_not_remembered_wrongly(store: Sql
         await store.add_jobs([new_job(1, domain="d")], now_ms=T0)  # the lane of d is remembered here
         (job,) = await claim(other)
         await other.release_jobs(OWNER, [archive(job)], now_ms=T0)
-        await other.delete_jobs(TENANT, [job.id])  # and its last job is removed there, the lane with it
+        await other.delete_jobs(TENANT, [job.id], now_ms=T0)  # and its last job is removed there, the lane with it
         await store.add_jobs([new_job(2, domain="d")], now_ms=T0)
         assert len(await claim(store)) == 1  # the lanes of the type are remembered here
         await other.add_jobs([new_job(3, domain="e"), new_job(4, priority=0)], now_ms=T0)
@@ -206,7 +206,7 @@ async def test_a_lane_goes_with_its_last_job(store: SqliteStore) -> None:
     await store.release_jobs(OWNER, [archive(job) for job in jobs], now_ms=T0)
     counts = []
     for job in jobs:
-        await store.delete_jobs(TENANT, [job.id])
+        await store.delete_jobs(TENANT, [job.id], now_ms=T0)
         counts.append(await store._read(lambda conn: conn.execute("SELECT count(*) FROM lanes").get))
     assert counts == [1, 0]
 
