@@ -8,6 +8,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Hashable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -93,7 +94,7 @@ class Web:
 class Call:
     """One request, with who makes it."""
 
-    __slots__ = ("_body", "params", "principal", "request", "tell", "web")
+    __slots__ = ("_body", "params", "principal", "request", "room", "tell", "web")
 
     def __init__(self, web_: Web, request: web.Request, params: Params, principal: Principal) -> None:
         self.web = web_
@@ -102,6 +103,8 @@ class Call:
         self.principal = principal
         self.tell: Tell = nobody
         """Hears the steps of what takes long."""
+        self.room = AsyncExitStack()
+        """What the body has of `Web.bodies`."""
         self._body: bytes | None = None
 
     async def confirm(self) -> None:
@@ -143,6 +146,11 @@ class Call:
         """Have the body before the answer begins."""
         self._body = await self.read_body()
 
+    async def forget_body(self) -> None:
+        """It has been worked off, and others may have its room while this request waits for something else."""
+        self._body = None
+        await self.room.aclose()
+
 
 class Endpoint:
     """What aiohttp calls for one route."""
@@ -177,7 +185,9 @@ class Endpoint:
             raise InvalidInput("this path takes no query options: leave them out")
         if not self._needs_room:
             return await self._call(call, given)
-        async with self._web.bodies.of(call.tenant, most_bytes(request, self._web.settings.max_body_bytes)):
+        body_room = self._web.bodies.of(call.tenant, most_bytes(request, self._web.settings.max_body_bytes))
+        async with call.room:
+            await call.room.enter_async_context(body_room)
             if self._decoder is None:
                 return await self._call(call, given)
             body = await call.read_body() or b"{}"
