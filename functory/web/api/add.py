@@ -202,9 +202,10 @@ async def _add_one_by_one(call: Call, query: AddQuery, type_name: str, body: byt
         if query.idempotency_key is None:
             return await submit_jobs(call.service, call.principal, type_name, jobs)
         fingerprint = await _fingerprint(type_name, query, reading, body)
-        return await submit_once(
+        submitted = await submit_once(
             call.service, call.principal, type_name, jobs, key=query.idempotency_key, fingerprint=fingerprint
         )
+        return submitted.ids
 
 
 def _refuse_settings(query: AddQuery) -> None:

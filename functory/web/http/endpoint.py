@@ -71,6 +71,8 @@ class Web:
     streams: EventStreams = field(default_factory=EventStreams)
     webhook_bodies: BodyRoom = field(default_factory=lambda: BodyRoom(8 * MIB, 4 * MIB))
     """For those whose sender nobody knows yet (api/deliveries.py): they keep nobody from posting with a key."""
+    proved_bodies: BodyRoom = field(default_factory=lambda: BodyRoom(8 * MIB, 4 * MIB))
+    """For those from an address that has proved lately who it is: strangers cannot take it from them."""
     job_room: BodyRoom = field(default_factory=lambda: BodyRoom(48 * MIB, 24 * MIB, FREE_JOB_BYTES))
     """For the jobs that bodies become: they can be many times as large."""
 
@@ -228,7 +230,8 @@ class Endpoint:
         if route.scope is None or (route.scope == "metrics" and state.settings.is_metrics_public):
             return NOBODY
         if route.scope == "webhook":
-            return await self._admit_sender(params)
+            webhook = await find_webhook(state.service, params["tenant"], params["webhook"])
+            return webhook.who  # who posts acts for its tenant, and has proved nothing yet
         principal = await state.keys.admit(bearer(request.headers.get("Authorization")))
         state.charge(principal)
         if self._is_of_tenant:
@@ -238,12 +241,6 @@ class Endpoint:
         if route.scope != "any":
             principal.require(route.scope)
         return principal
-
-    async def _admit_sender(self, params: Params) -> Principal:
-        """Who posts to a webhook acts for its tenant, and has proved nothing yet."""
-        webhook = await find_webhook(self._web.service, params["tenant"], params["webhook"])
-        self._web.charge(webhook.who)
-        return webhook.who
 
     def _query(self, request: web.Request) -> Any:
         if not request.query_string and self._no_query is not None:
