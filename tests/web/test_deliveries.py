@@ -259,9 +259,13 @@ async def test_who_says_much_and_sends_little_keeps_nobody_out(site: Site) -> No
         assert (await site.post(IN, key=None, data=pieces(b"x" * 400_000, b"x" * 400_000))).status == 202
 
 
-async def test_a_large_body_takes_no_room_while_a_result_is_waited_for(site: Site) -> None:
-    await set_open(site, answer="result", wait_s=60)
-    posting = [asyncio.ensure_future(site.post(IN, key=None, data=pieces(b"x" * 600_000))) for _ in range(5)]
+@pytest.mark.parametrize("naming", ["", "X-Id"])
+async def test_a_large_body_takes_no_room_while_a_result_is_waited_for(site: Site, naming: str) -> None:
+    await set_open(site, answer="result", wait_s=60, delivery_header=naming)
+    posting = [
+        asyncio.ensure_future(site.post(IN, key=None, data=pieces(b"x" * 600_000), headers={"X-Id": f"{number}"}))
+        for number in range(5)
+    ]
 
     async def have_come() -> bool:
         await site.intake.flush()

@@ -118,10 +118,10 @@ async def add_jobs(call: Call, query: AddQuery) -> web.Response:
             if has_waited:
                 call.refuse_unheard()
             ids = await _add_one_by_one(call, query, type_name, body, reading)
-    if query.ack == "store":
-        await until_stored(call.service, call.tenant, ids)
     del body
     await call.forget_body()
+    if query.ack == "store":
+        await until_stored(call.service, call.tenant, ids)
     with_ids = query.ids == "yes"
     added = Waited(call.principal, type_name, ids, query.wait_s)
     return json_bytes(await describe_added(call.web, added, with_ids=with_ids, is_heard=call.is_heard))

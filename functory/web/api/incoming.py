@@ -44,12 +44,13 @@ class Incoming:
         """Of the body: as it was announced, until it is there."""
         self._call = call
         self._client = client_of(call.request, call.web.settings.trusted_proxies).address
+        self._sender = counted_as(self._client)
         self._place = place_of(webhook.who, name)
 
     @property
     def has_proved(self) -> bool:
         """Whether whoever sends from this address has proved lately who it is."""
-        return self._call.service.arrivals.has_proved(self._place, counted_as(self._client))
+        return self._call.service.arrivals.has_proved(self._place, self._sender)
 
     def take(self, outcome: Taken, delivery_id: str, job_id: str = "") -> None:
         is_proved = self.webhook.terms.verify != "none"
@@ -70,7 +71,7 @@ class Incoming:
         return error_answer(error, self._call.request[REQUEST_ID], self._client)
 
     def _arrival(self, delivery_id: str) -> Arrival:
-        return Arrival(self._call.service.now_ms(), counted_as(self._client), delivery_id, self.size_bytes)
+        return Arrival(self._call.service.now_ms(), self._sender, delivery_id, self.size_bytes)
 
 
 def _reason_of(error: Exception) -> Reason:
