@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from functory.operations.keys import create_key
+from functory.operations.tenants import create_tenant
+from functory.tenant_limits import TenantLimits
 from functory.web.api.deliveries import WEBHOOK_BODY_BYTES
 from functory.web.app import WEB
 from functory.web.http import body_room
@@ -256,7 +259,19 @@ async def test_an_address_that_is_none_is_noted_nowhere(site: Site) -> None:
     assert site.service.arrivals._logs == {}
 
 
-async def test_each_tenant_sees_its_own_and_a_new_one_of_the_name_nothing(site: Site) -> None:
+async def test_a_new_tenant_of_the_name_sees_nothing_of_the_one_before(site: Site) -> None:
+    await set_webhook(site)
+    await deliver(site, key="another")
+    while (await site.call("DELETE", "/admin/tenants/acme", key="operator")).json["more"]:
+        pass
+    site.clock.advance(1)
+    await create_tenant(site.service, "test", "acme", 1, TenantLimits())
+    _, site.keys["acme"] = await create_key(site.service, "test", "acme")
+    await set_webhook(site)
+    assert (await came(site))["counts"] == {}
+
+
+async def test_each_tenant_sees_its_own_and_a_new_webhook_of_the_name_begins_anew(site: Site) -> None:
     await set_webhook(site)
     await deliver(site, key="another")
     await site.call("DELETE", WEBHOOK)
