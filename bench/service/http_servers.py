@@ -23,6 +23,7 @@ from functory.tenant_limits import TenantLimits
 from functory.web.app import make_app
 from functory.web.http.settings import WebSettings
 from functory.web.listener import Listener
+from functory.webhooks.arrivals import Arrivals
 from journal import Journal
 from store.url import open_store
 from tests.support.absent_parts import NoConsumers, NoPackages, NoStraight, NoVault, NoWorkers
@@ -94,6 +95,7 @@ async def serve_web(folder: Path) -> None:
             consumers=NoConsumers(),
             vault=NoVault(),
             packages=NoPackages(),
+            arrivals=Arrivals(now_ms()),
             now_ms=now_ms,
         )
         await create_tenant(service, "bench", TENANT, 1, TenantLimits())

@@ -4,14 +4,15 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from functory.cli.answers import moment
+from functory.cli.answers import inert, moment
 from functory.cli.arguments import given, seconds
 from functory.cli.commands import Commands
 from functory.cli.remote import add_remote, show, show_table
+from functory.cli.table import render_table
 
 if TYPE_CHECKING:
     from functory.client import Client
-    from functory.wire.webhooks import Webhook
+    from functory.wire.webhooks import Arrivals, RefusedDelivery, TakenDelivery, Webhook
 
 VERIFY: Final = ("github", "gitlab", "hmac", "slack", "standard", "stripe", "token", "none")
 _EXAMPLES: Final = """\
@@ -29,7 +30,7 @@ def add_commands(commands: Commands) -> None:
     actions = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_set(actions)
     add_remote(actions.add_parser("list", help="the webhooks"), run_list)
-    get = actions.add_parser("get", help="one webhook, and its address")
+    get = actions.add_parser("get", help="one webhook, its address, and what came to it")
     get.add_argument("name")
     add_remote(get, run_get)
     remove = actions.add_parser("delete", aliases=["rm"], help="delete a webhook: its address is gone at once")
@@ -106,12 +107,16 @@ async def run_list(client: "Client", arguments: argparse.Namespace) -> int:
 
 async def run_get(client: "Client", arguments: argparse.Namespace) -> int:
     it = await client.get_webhook(arguments.name)
+    methods = "POST and GET" if it.takes_get else "POST"
     lines = [
         f"{it.name}: {_whole(arguments, it.url)}",
-        f"becomes a job of {it.type}, whose payload is the {it.payload}",
+        f"takes {methods}; each becomes a job of {it.type}, whose payload is the {it.payload}",
         f"verified by {_proof(it)}",
-        f"answers with the job's {it.answer}" + (f", within {it.wait_s:g} s" if it.answer == "result" else ""),
+        _once(it),
+        f"answers with the job's {it.answer}" + (_result(it) if it.answer == "result" else ""),
         f"changed {moment(it.changed_ms)} by {it.author}",
+        "",
+        *_arrivals(it.arrivals),
     ]
     return show(arguments, it, "\n".join(lines))
 
@@ -128,8 +133,43 @@ def _proof(it: "Webhook") -> str:
     if it.verify == "token":
         where = f" in {it.header or '?token='}"
     elif it.verify == "hmac":
-        where, how = f" in {it.header}", f" ({it.algorithm}, {it.digest})"
+        after = f", after {it.prefix!r}" if it.prefix else ""
+        where, how = f" in {it.header}", f" ({it.algorithm}, {it.digest}{after})"
     return f"{it.verify}{where}{how} with {' or '.join(it.secrets)}"
+
+
+def _once(it: "Webhook") -> str:
+    from functory.webhooks.schemes import is_named_inside, naming_header  # noqa: PLC0415 (not for the parser)
+
+    terms = it.verify, it.delivery_header
+    named = "the id in its body" if is_named_inside(*terms) else naming_header(*terms)
+    if not named:
+        return "nothing names a delivery: one that is sent again is another job"
+    return f"a delivery is named by {named}: one that is sent again within a day is the same job"
+
+
+def _result(it: "Webhook") -> str:
+    return f", within {it.wait_s:g} s, as {it.result_type or 'what it is by its content'}"
+
+
+def _arrivals(came: "Arrivals") -> list[str]:
+    """What came to it, for people. Names of deliveries are what strangers say."""
+    counts = ", ".join(f"{count:,} {outcome.replace('_', ' ')}" for outcome, count in came.counts.items())
+    lines = [f"since {moment(came.since_ms)}, as daemon {came.daemon} has seen it: {counts or 'nothing came'}"]
+    if came.deliveries:
+        headers = ["taken", "outcome", "job", "bytes", "sender", "delivery"]
+        taken = [(it.at_ms, it.outcome, it.job or "-", it) for it in came.deliveries]
+        lines += ["", render_table(headers, [(moment(at_ms), *more, *_told(it)) for at_ms, *more, it in taken])]
+    if came.refusals:
+        headers = ["refused", "reason", "times", "bytes", "sender", "delivery"]
+        refused = [(it.at_ms, it.reason.replace("_", " "), it.times, it) for it in came.refusals]
+        lines += ["", render_table(headers, [(moment(at_ms), *more, *_told(it)) for at_ms, *more, it in refused])]
+    return lines
+
+
+def _told(it: "TakenDelivery | RefusedDelivery") -> tuple[object, str, str]:
+    size_bytes = "-" if it.size_bytes is None else it.size_bytes
+    return size_bytes, it.sender or "-", inert(it.delivery.encode()).replace("\n", " ") or "-"
 
 
 def _whole(arguments: argparse.Namespace, url: str) -> str:

@@ -8,8 +8,8 @@ class WebhookCalls(Transport):
     async def list_webhooks(self) -> webhooks.WebhookList:
         return await self._call("GET", self._path("webhook"), webhooks.WebhookList)
 
-    async def get_webhook(self, name: str) -> webhooks.Webhook:
-        return await self._call("GET", self._path("webhook", name), webhooks.Webhook)
+    async def get_webhook(self, name: str) -> webhooks.OneWebhook:
+        return await self._call("GET", self._path("webhook", name), webhooks.OneWebhook)
 
     async def set_webhook(self, name: str, **settings: object) -> webhooks.WebhookSet:
         """Make a webhook, or change one. The settings are those of `WebhookBody`."""

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from functory.config import Settings
 from functory.operations.service import OperationSettings, Service
+from functory.webhooks.arrivals import Arrivals
 from handlers.folders.limits import FolderLimits
 from runner.targets import Targets
 
@@ -27,6 +28,7 @@ def service_of(daemon: "Daemon") -> Service:
         consumers=daemon.consumers,
         vault=daemon.vault,
         packages=daemon.packages,
+        arrivals=Arrivals(daemon.clock.now_ms()),
         settings=_operation_settings(daemon.settings),
     )
 

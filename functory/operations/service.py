@@ -23,6 +23,7 @@ from functory.operations.protocols import (
 from functory.operations.recent_consumers import RecentConsumers
 from functory.operations.recent_waiting import RecentWaiting
 from functory.operations.verified_keys import VerifiedKeys
+from functory.webhooks.arrivals import Arrivals
 from handlers.folders.limits import FolderLimits
 from journal import Journal
 from runner.targets import Targets
@@ -57,6 +58,7 @@ class Service:
     consumers: Consumers
     vault: SecretVault
     packages: PackageShelf
+    arrivals: Arrivals
     settings: OperationSettings = field(default_factory=OperationSettings)
     accepted: AcceptedBatches = field(default_factory=AcceptedBatches)
     verified_keys: VerifiedKeys = field(default_factory=VerifiedKeys)

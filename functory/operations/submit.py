@@ -52,6 +52,13 @@ class Submission(NamedTuple):
     """What a live job with the same unique name keeps."""
 
 
+class Submitted(NamedTuple):
+    """Jobs of a request with an idempotency key. is_repeat: the key was used before, for the same request."""
+
+    ids: list[str]
+    is_repeat: bool
+
+
 def max_jobs(service: Service) -> int:
     """How many jobs one request may bring: for callers that count before they build them."""
     return service.admission.max_jobs_at_once
@@ -115,7 +122,7 @@ async def submit_jobs(service: Service, who: Principal, type_name: str, jobs: Se
 
 async def submit_once(
     service: Service, who: Principal, type_name: str, jobs: Sequence[Submission], *, key: str, fingerprint: Fingerprint
-) -> list[str]:
+) -> Submitted:
     """Submit jobs under an idempotency key of the tenant. `fingerprint` identifies the content of the request.
 
     The key is bound only for jobs that are admitted. A repeated request adds nothing; if it is not known that the first
@@ -142,13 +149,13 @@ async def submit_once(
         ids = left = await bind_key(service, who.tenant, key, fingerprint, mine, admit, whole)
         if ids is mine and whole is not None:
             service.control.wake()
-            return ids
+            return Submitted(ids, is_repeat=False)
         if ids is mine:
             async with freed_if_refused(service, who.tenant, key, fingerprint, mine):
                 await _add_children(service, jobtype, jobs, mine)
     if ids is not mine:
         if await were_added(service, who.tenant, ids):
-            return ids
+            return Submitted(ids, is_repeat=True)
         await _let_others(jobs)
         missing = await _missing(service, who, jobtype, jobs, ids)
         jobs, left = [jobs[n] for n in missing], [ids[n] for n in missing]
@@ -156,7 +163,7 @@ async def submit_once(
             await _add_children(service, jobtype, jobs, left)
     await _add(service, jobtype, jobs, left)
     await note_added(service, who.tenant, ids)
-    return ids
+    return Submitted(ids, is_repeat=ids is not mine)
 
 
 def check_key(jobs: Iterable[Submission]) -> None:

@@ -13,7 +13,8 @@ from functory.operations.keyring import principal_of
 from functory.operations.known_webhooks import KnownWebhook
 from functory.operations.principal import Principal
 from functory.operations.service import Service
-from functory.operations.submit import Submission, submit_lines, submit_once
+from functory.operations.submit import Submission, Submitted, submit_lines, submit_once
+from functory.webhooks.arrivals import Place, Seen
 from functory.webhooks.delivery import Delivery, as_sent
 from functory.webhooks.payloads import payload_of
 from functory.webhooks.schemes import delivery_id
@@ -35,6 +36,14 @@ _LARGE_BYTES: Final = 64 * 1024
 """Larger bodies are not hashed in the event loop."""
 _NO_SUCH: Final = "there is no webhook at this address"
 _SCOPES: Final = frozenset({"submit"})
+
+
+class Accepted(NamedTuple):
+    """A delivery that is a job. delivery_id: what names it; empty if nothing does. is_repeat: it was one before."""
+
+    job_id: str
+    delivery_id: str
+    is_repeat: bool
 
 
 class Webhook(NamedTuple):
@@ -59,6 +68,11 @@ async def get_webhook(service: Service, tenant: str, name: str) -> Webhook:
     if webhook is None:
         raise NotFound(f"tenant {tenant} has no webhook {name[:80]}")
     return webhook
+
+
+def what_came(service: Service, who: Principal, name: str) -> Seen:
+    """What this daemon has seen come to a webhook of the tenant's, also if it was refused."""
+    return service.arrivals.seen(place_of(who, name))
 
 
 async def put_webhook(service: Service, who: Principal, name: str, terms: Terms) -> bool:
@@ -89,6 +103,7 @@ async def delete_webhook(service: Service, who: Principal, name: str) -> None:
     """Raises NotFound."""
     is_gone = is_type(name) and await service.store.delete_webhook(who.tenant, name)
     service.known_webhooks.forget(who.tenant)
+    service.arrivals.forget(place_of(who, name))
     if not is_gone:
         raise NotFound(f"tenant {who.tenant} has no webhook {name[:80]}")
     await audit(service, who.key_id, "webhook.delete", who.tenant, webhook=name)
@@ -128,8 +143,7 @@ def _check_proof(terms: Terms) -> None:
 
 
 async def find_webhook(service: Service, tenant: str, name: str) -> KnownWebhook:
-    """The webhook at an address. Raises NotFound, the same whether there is such a tenant or not; TenantSuspended,
-    NotReadyYet."""
+    """The webhook at an address. Raises NotFound, the same whether there is such a tenant or not; NotReadyYet."""
     if not (is_tenant(tenant) and is_type(name)):
         raise NotFound(_NO_SUCH)
     now_ms = service.now_ms()
@@ -139,32 +153,37 @@ async def find_webhook(service: Service, tenant: str, name: str) -> KnownWebhook
         webhook = await _look_up(service, tenant, name, now_ms)
     if webhook is None:
         raise NotFound(_NO_SUCH)
-    webhook.who.require("submit")
     return webhook
 
 
+def place_of(who: Principal, name: str) -> Place:
+    """Where it is noted what comes to a webhook."""
+    return Place(who.tenant, who.tenant_since_ms, name)
+
+
 async def check(service: Service, webhook: KnownWebhook, delivery: Delivery) -> None:
-    """Whether a delivery is of who may post to the webhook. Raises Unauthorized, NotReadyYet."""
+    """Whether a delivery is of who may post to the webhook. Raises Unauthorized, TenantSuspended, NotReadyYet."""
+    webhook.who.require("submit")
     if webhook.trouble:
-        raise NotReadyYet(f"{webhook.trouble}: nothing was accepted")
+        raise NotReadyYet(f"{webhook.trouble}: nothing was accepted", detail={"reason": "secret_not_set"})
     if len(delivery.body) > _LARGE_BYTES:
         await asyncio.to_thread(check_delivery, webhook.terms, webhook.values, delivery, service.now_ms())
     else:
         check_delivery(webhook.terms, webhook.values, delivery, service.now_ms())
 
 
-async def accept(service: Service, webhook: KnownWebhook, name: str, delivery: Delivery) -> str:
-    """Make a delivery that was checked a job; one that is sent again is the job that it was. Returns the job's id.
-    Raises what submitting raises."""
+async def accept(service: Service, webhook: KnownWebhook, name: str, delivery: Delivery) -> Accepted:
+    """Make a delivery that was checked a job; one that is sent again is the job that it was. Raises what submitting
+    raises."""
     who, terms = webhook.who, webhook.terms
     payload = payload_of(terms, delivery)
     named = delivery_id(terms, delivery)
     if not named:
-        ids = await submit_lines(service, who, terms.type, [payload])
+        done = Submitted(await submit_lines(service, who, terms.type, [payload]), is_repeat=False)
     else:
         digest = hashlib.sha256(as_sent(named)).hexdigest()
         # Its name identifies it: when it is sent again, headers differ, and some senders make the body anew.
-        ids = await submit_once(
+        done = await submit_once(
             service,
             who,
             terms.type,
@@ -172,7 +191,7 @@ async def accept(service: Service, webhook: KnownWebhook, name: str, delivery: D
             key=f"webhook:{name}:{digest}",
             fingerprint=Fingerprint(digest),
         )
-    return ids[0]
+    return Accepted(done.ids[0], named, done.is_repeat)
 
 
 async def _look_up(service: Service, tenant: str, name: str, now_ms: int) -> KnownWebhook | None:

@@ -55,21 +55,37 @@ def read_signed(terms: Terms, delivery: Delivery) -> Signed:
     return _READERS[terms.verify](terms, delivery)
 
 
+def naming_header(verify: str, delivery_header: str | None) -> str:
+    """The header that names a delivery; empty if none does."""
+    return DELIVERY_HEADERS.get(verify, "") if delivery_header is None else delivery_header
+
+
+def is_named_inside(verify: str, delivery_header: str | None) -> bool:
+    """Whether it is the body that names a delivery, by an id."""
+    return delivery_header is None and verify in NAMED_INSIDE
+
+
 def delivery_id(terms: Terms, delivery: Delivery) -> str:
     """What names the delivery, the same when it is sent again; empty if nothing does."""
-    header = DELIVERY_HEADERS.get(terms.verify, "") if terms.delivery_header is None else terms.delivery_header
+    is_inside = is_named_inside(terms.verify, terms.delivery_header)
+    return _id_inside(terms, delivery) if is_inside else id_in_header(terms, delivery)
+
+
+def id_in_header(terms: Terms, delivery: Delivery) -> str:
+    """The same, if it is in a header: it is found at once, whatever the body is."""
     if terms.delivery_header is None and terms.verify == "standard":
         return delivery.header(f"{_family(delivery)}-id")
-    if header:
-        return delivery.header(header)
-    if terms.delivery_header is None and terms.verify in NAMED_INSIDE:
-        try:
-            event = msgspec.json.decode(delivery.body, type=_Event)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return ""
-        named = event.id if terms.verify == "stripe" else event.event_id
-        return "" if isinstance(named, msgspec.UnsetType) else named
-    return ""
+    header = naming_header(terms.verify, terms.delivery_header)
+    return delivery.header(header) if header else ""
+
+
+def _id_inside(terms: Terms, delivery: Delivery) -> str:
+    try:
+        event = msgspec.json.decode(delivery.body, type=_Event)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ""
+    named = event.id if terms.verify == "stripe" else event.event_id
+    return "" if isinstance(named, msgspec.UnsetType) else named
 
 
 def _family(delivery: Delivery) -> str:

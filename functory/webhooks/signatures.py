@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from functory.errors import Unauthorized
+from functory.webhooks.arrivals import Reason
 from functory.webhooks.delivery import Delivery, as_sent
 from functory.webhooks.schemes import GITLAB_TOKEN, Signed, read_signed
 from functory.webhooks.terms import Terms
@@ -54,22 +55,24 @@ def _check_token(header: str, keys: Iterable[str], delivery: Delivery) -> None:
     else:
         place, given = f"?{TOKEN_QUERY}= in the address", "".join(delivery.query.get(TOKEN_QUERY, ())[:1])
     if not given:
-        raise Unauthorized(f"{place} is missing: the sender must give the webhook's token there")
+        raise _refused("token_missing", f"{place} is missing: the sender must give the webhook's token there")
     if not _is_any(as_sent(given), map(as_sent, keys)):
-        raise Unauthorized(f"the token in {place} is not that of the webhook")
+        raise _refused("token_wrong", f"the token in {place} is not that of the webhook")
 
 
 def _check_signed(signed: Signed, keys: Iterable[str], now_ms: int) -> None:
     if not signed.signatures:
-        raise Unauthorized(
-            f"the header {signed.header} has no signature: the sender must sign with the webhook's secret"
+        raise _refused(
+            "signature_missing",
+            f"the header {signed.header} has no signature: the sender must sign with the webhook's secret",
         )
     known = [_signature(signed, key) for key in keys]
     fits = [_is_any(_as_compared(signed, given), known) for given in signed.signatures[:_MOST_SIGNATURES]]
     if True not in fits:
-        raise Unauthorized(
+        raise _refused(
+            "signature_wrong",
             f"the signature in {signed.header} is not that of this body: sender and webhook have different secrets, or"
-            " the body was changed on its way"
+            " the body was changed on its way",
         )
     if signed.time is not None:
         _check_time(signed.time, now_ms)
@@ -81,7 +84,13 @@ def _check_time(time: str, now_ms: int) -> None:
     away_s = abs(now_ms / 1000 - int(time)) if is_time else None
     if away_s is None or away_s > TOLERANCE_S:
         told = "has no time" if away_s is None else f"is {away_s:.0f} s from the time here"
-        raise Unauthorized(f"what was signed {told}, at most {TOLERANCE_S} s are allowed: check both clocks")
+        raise _refused(
+            "signature_too_old", f"what was signed {told}, at most {TOLERANCE_S} s are allowed: check both clocks"
+        )
+
+
+def _refused(reason: Reason, message: str) -> Unauthorized:
+    return Unauthorized(message, detail={"reason": reason})
 
 
 def _signature(signed: Signed, key: str) -> bytes:

@@ -62,6 +62,45 @@ class Webhook(Answer):
     author: str
 
 
+class TakenDelivery(Answer):
+    """`outcome`: `accepted`, `repeated` (it was sent before, and is the same job) or `challenge` (of Slack). `sender`:
+    the network address that it came from. `delivery`: what names it, if anything does."""
+
+    at_ms: int
+    outcome: str
+    job: str | None
+    sender: str
+    delivery: str
+    size_bytes: int | None
+
+
+class RefusedDelivery(Answer):
+    """The last of those that came from one address and were refused for one reason. What it says of itself is what a
+    stranger says."""
+
+    at_ms: int
+    reason: str
+    times: int
+    sender: str
+    delivery: str
+    size_bytes: int | None
+
+
+class Arrivals(Answer):
+    """What came, as one daemon has seen it since `since_ms`: each of those that share a store counts for itself, and
+    begins anew when it starts. `counts`: by outcome or reason. The last few of each, newest first."""
+
+    daemon: str
+    since_ms: int
+    counts: dict[str, int]
+    deliveries: list[TakenDelivery]
+    refusals: list[RefusedDelivery]
+
+
+class OneWebhook(Webhook):
+    arrivals: Arrivals
+
+
 class WebhookList(Answer):
     webhooks: list[Webhook]
 

@@ -1,6 +1,10 @@
 """Every page there is, by its address: for the pictures, and for the checks that hold for all of them."""
 
+import hashlib
+import hmac
 from typing import Final, NamedTuple
+
+import aiohttp
 
 from functory.client import Client
 from tests.support.polling import until
@@ -93,6 +97,25 @@ async def make_webhooks(acme: Client) -> None:
     await acme.set_webhook(
         "hello", type="report", verify="none", payload="request", answer="result", wait_s=3, takes_get=True
     )
+
+
+async def deliver(url: str) -> None:
+    """What GitHub sends to one of these, and what strangers do."""
+    body = b'{"ref": "main"}'
+    good = hmac.new(b"the-key-of-both", body, hashlib.sha256).hexdigest()
+    wide = "72d3162e-cc78-11e3-81ab-4c9367dc0958-" + "W" * 80
+    async with aiohttp.ClientSession() as session:
+        for named, key in (
+            ("72d3162e-cc78-11e3-81ab-4c9367dc0958", good),
+            (wide, good),
+            (wide, good),
+            (wide, "0" * 64),
+        ):
+            headers = {"X-GitHub-Delivery": named, "X-Hub-Signature-256": f"sha256={key}"}
+            async with session.post(f"{url}/acme/in/github", data=body, headers=headers):
+                pass
+        async with session.get(f"{url}/acme/in/github", headers={"X-GitHub-Delivery": "<i>\u202eleft</i>"}):
+            pass
 
 
 async def retrying_job(acme: Client) -> str:

@@ -18,7 +18,7 @@ from playwright.async_api import Browser
 from functory.client import Client
 from store.url import open_store
 from tests.browser.past import live_through_an_hour
-from tests.browser.places import PLACES, make_alerts, make_schedules, make_webhooks, retrying_job
+from tests.browser.places import PLACES, deliver, make_alerts, make_schedules, make_webhooks, retrying_job
 from tests.browser.reader import sign_in
 from tests.support.chromium import COMMAND, open_browser
 from tests.support.daemon_process import DaemonProcess, daemon
@@ -51,6 +51,7 @@ async def main(folder: Path) -> None:
                 await make_schedules(acme)
                 await make_alerts(acme)
                 await make_webhooks(acme)
+                await deliver(server.url)
                 jobs = {"failed": failed, "retrying": await retrying_job(acme)}
             for scheme, width in (("light", 1280), ("dark", 1280), ("narrow", 390)):
                 await _take_all(browser, server, keys, folder, jobs, scheme, width)

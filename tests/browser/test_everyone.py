@@ -11,7 +11,7 @@ from playwright.async_api import Browser, Page, Route, ViewportSize, expect
 
 from functory.client import Client
 from tests.browser.conftest import Tenant
-from tests.browser.places import PLACES, make_alerts, make_schedules, make_webhooks, retrying_job
+from tests.browser.places import PLACES, deliver, make_alerts, make_schedules, make_webhooks, retrying_job
 from tests.browser.reader import reader
 from tests.support.daemon_process import DaemonProcess, make_key
 
@@ -41,6 +41,7 @@ async def keys(server: DaemonProcess, operator_key: str) -> dict[str, str]:
         await make_schedules(acme)
         await make_alerts(acme)
         await make_webhooks(acme)
+        await deliver(server.url)
         retrying = await retrying_job(acme)
         ended = [await acme.get_job(job_id, wait_s=30) for job_id in added.ids or ()]
     return {**made, "operator": operator_key, "failed": ended[1].id, "retrying": retrying}

@@ -28,8 +28,14 @@ WAYS: dict[str, Callable[[Service, str], Awaitable[object]]] = {
     "once": lambda service, source: submit_once(service, WHO, source, JOBS, key=source, fingerprint=Fingerprint("f")),
     "several types": lambda service, source: create_jobs(service, WHO, [("other", JOBS[0]), (source, JOBS[1])]),
 }
+
+
+async def submitted(service: Service, source: str) -> list[str]:
+    return (await submit_once(service, WHO, source, JOBS, key="k", fingerprint=Fingerprint("f"))).ids
+
+
 KEYED: dict[str, Callable[[Service, str], Awaitable[list[str]]]] = {
-    "submit": lambda service, source: submit_once(service, WHO, source, JOBS, key="k", fingerprint=Fingerprint("f")),
+    "submit": submitted,
     "create": lambda service, source: create_jobs(service, WHO, [(source, JOBS[1])], key="k", content="f"),
 }
 """By the module of the operation."""

@@ -24,7 +24,8 @@ Request = Callable[[Service], Awaitable[list[str]]]
 
 
 async def submitted(service: Service) -> list[str]:
-    return await submit_once(service, WHO, "pay", [JOB, JOB], key="order-17", fingerprint=Fingerprint("f"))
+    done = await submit_once(service, WHO, "pay", [JOB, JOB], key="order-17", fingerprint=Fingerprint("f"))
+    return done.ids
 
 
 async def created(service: Service) -> list[str]:

@@ -6,6 +6,7 @@ Daemons and commands
   web.py                a whole service on a free port, with small seams; fake_daemon.py those seams;
                         absent_parts.py the parts that it can be without
   express.py            requests to it for the short way of a plain POST
+  webhooks.py           webhooks of it, and what others post to them
   bedrock.py            a daemon that serves the protocol of Bedrock::Jobs, and a client of it
   workers.py            a daemon with one tenant, and the verbs of a worker; worker_calls.py these over HTTP
   consumers.py          consumers, and what they work through

@@ -24,6 +24,7 @@ from functory.vault.vault import KeyPlace, Vault
 from functory.web.app import make_app
 from functory.web.http.settings import WebSettings
 from functory.web.listener import Listener
+from functory.webhooks.arrivals import Arrivals
 from functory.workers.claims import ClaimDefaults, Claims
 from functory.workers.values import OWNER
 from functory.workers.worker_queue import WorkerQueue
@@ -221,6 +222,7 @@ async def open_site(
             workers=await stack.enter_async_context(_workers(store, journal, intake, clock, control)),
             vault=Vault(store, KeyPlace(folder / "secrets.key", may_make=True)),
             packages=packages or NoPackages(),
+            arrivals=Arrivals(clock.now_ms()),
             now_ms=clock.now_ms,
             settings=operations or OperationSettings(),
         )

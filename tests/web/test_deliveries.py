@@ -19,28 +19,8 @@ from store.base import Code, JobFilter, JobState
 from store.errors import StoreUnavailable
 from tests.support.service import until
 from tests.support.web import Answer, Site
+from tests.support.webhooks import IN, KEY, deliver, pieces, set_open, set_webhook
 from vocabulary.sizes import MIB
-
-KEY = "the-key-of-both"
-IN = "/acme/in/github"
-
-
-async def set_webhook(site: Site, name: str = "github", **settings: Any) -> None:
-    await site.call("PUT", "/acme/secret/HOOK", json={"value": KEY})
-    body = {"type": "build", "verify": "github", "secrets": ["HOOK"]} | settings
-    answer = await site.call("PUT", f"/acme/webhook/{name}", json=body)
-    assert answer.status == 200, answer.body
-
-
-async def set_open(site: Site, **settings: Any) -> None:
-    """To which anybody may post."""
-    await set_webhook(site, verify="none", secrets=[], **settings)
-
-
-async def deliver(site: Site, body: bytes = b'{"ref": "main"}', *, key: str = KEY, **headers: str) -> Answer:
-    signature = "sha256=" + hmac.new(key.encode(), body, hashlib.sha256).hexdigest()
-    given = {"X-Hub-Signature-256": signature} | {name.replace("_", "-"): text for name, text in headers.items()}
-    return await site.post(IN, key=None, data=body, headers=given)
 
 
 async def away(*_: object, **__: object) -> None:
@@ -124,6 +104,17 @@ async def test_a_change_holds_at_once(site: Site) -> None:
     await site.call("PATCH", "/admin/tenants/acme", key="operator", json={"suspended": False})
     await site.call("DELETE", "/acme/webhook/github")
     assert (await deliver(site, key="a-new-key")).status == 404
+
+
+async def test_what_changes_while_a_body_comes_holds_for_it(site: Site) -> None:
+    await set_open(site)
+
+    async def slowly() -> AsyncIterator[bytes]:
+        yield b"one"
+        await site.call("PATCH", "/admin/tenants/acme", key="operator", json={"suspended": True})
+        yield b"two"
+
+    assert (await site.post(IN, key=None, data=slowly())).code == "tenant_suspended"
 
 
 async def test_a_change_elsewhere_holds_after_a_moment(site: Site) -> None:
@@ -255,12 +246,6 @@ async def test_a_body_that_is_too_long_is_refused(site: Site) -> None:
     assert await payloads(site) == []
 
 
-async def pieces(*texts: bytes) -> AsyncIterator[bytes]:
-    """A body whose length nobody says before."""
-    for text in texts:
-        yield text
-
-
 async def test_who_says_much_and_sends_little_keeps_nobody_out(site: Site) -> None:
     await set_open(site)
     assert (await site.post(IN, key=None, data=b"x")).status == 202  # it is known, and nobody waits for the store
@@ -274,9 +259,13 @@ async def test_who_says_much_and_sends_little_keeps_nobody_out(site: Site) -> No
         assert (await site.post(IN, key=None, data=pieces(b"x" * 400_000, b"x" * 400_000))).status == 202
 
 
-async def test_a_large_body_takes_no_room_while_a_result_is_waited_for(site: Site) -> None:
-    await set_open(site, answer="result", wait_s=60)
-    posting = [asyncio.ensure_future(site.post(IN, key=None, data=pieces(b"x" * 600_000))) for _ in range(5)]
+@pytest.mark.parametrize("naming", ["", "X-Id"])
+async def test_a_large_body_takes_no_room_while_a_result_is_waited_for(site: Site, naming: str) -> None:
+    await set_open(site, answer="result", wait_s=60, delivery_header=naming)
+    posting = [
+        asyncio.ensure_future(site.post(IN, key=None, data=pieces(b"x" * 600_000), headers={"X-Id": f"{number}"}))
+        for number in range(5)
+    ]
 
     async def have_come() -> bool:
         await site.intake.flush()
@@ -298,6 +287,27 @@ async def test_who_finds_no_room_is_told_to_send_again(site: Site, monkeypatch: 
         assert (answer.status, answer.code) == (503, "not_ready_yet")
         assert (await site.post(IN, key=None, data=pieces(b"small"))).status == 202
     assert (await site.post(IN, key=None, data=pieces(b"x" * 600_000))).status == 202
+
+
+async def test_who_has_proved_who_it_is_finds_room_beside_strangers(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All come from one address here, so the stranger's body stands for any other."""
+    await set_webhook(site)
+    monkeypatch.setattr(body_room, "_LONGEST_WAIT_S", 0.0)
+    room = site.listener._app[WEB].webhook_bodies
+    async with room.of("acme", 4 * MIB):
+        assert (await deliver(site, b"x" * 600_000)).status == 503
+        assert (await deliver(site, b"small", key="another")).status == 401
+        assert (await deliver(site, b"x" * 600_000)).status == 503, "to try is no proof"
+        assert (await deliver(site, b"small")).status == 202
+        assert (await deliver(site, b"x" * 600_000)).status == 202
+        await set_webhook(site, "open", verify="none", secrets=[])
+        assert (await site.post("/acme/in/open", key=None, data=b"small")).status == 202
+        answer = await site.post("/acme/in/open", key=None, data=pieces(b"x" * 600_000))
+        assert answer.status == 503, "who need prove nothing has not"
+    async with site.listener._app[WEB].proved_bodies.of("acme", 4 * MIB):
+        assert (await deliver(site, b"x" * 600_000)).status == 503, "there is an end to it as well"
 
 
 async def test_what_is_signed_by_a_long_body_is_checked_as_well(site: Site) -> None:

@@ -1,12 +1,15 @@
 """Idempotency keys of requests that add jobs: which request is a repeat of which."""
 
+import asyncio
 import hashlib
+from collections.abc import AsyncIterator
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 import pytest
 
 from functory.wire.jobs import AddQuery
+from tests.support.service import until
 from tests.support.web import Site
 
 ADD = "/acme/job/thumb/add"
@@ -98,3 +101,23 @@ async def test_a_refused_request_leaves_nothing_of_its_key(site: Site, headers: 
     path = f"{ADD}?idempotency_key=k" + ("&parent=20270115T080000000Z-a7-00ffff" if headers is LINES else "")
     assert (await site.post(path, data=body, headers=headers)).status == 404
     assert len(await site.add("a", path=f"{ADD}?idempotency_key=k")) == 1
+
+
+async def pieces(text: bytes) -> AsyncIterator[bytes]:
+    """A body whose length nobody says before: it takes room for the longest."""
+    yield text
+
+
+@pytest.mark.parametrize("more", ["", "&idempotency_key=k{}"])
+async def test_a_body_takes_no_room_while_its_jobs_are_waited_for(site: Site, more: str) -> None:
+    paths = [f"{ADD}?wait_s=60{more.format(number)}" for number in range(3)]
+    posting = [asyncio.ensure_future(site.post(path, data=pieces(b"x"))) for path in paths]
+
+    async def have_come() -> bool:
+        await site.intake.flush()
+        return (await site.store.get_usage("acme")).jobs == len(posting)
+
+    await until(have_come)
+    for job_id in await site.run():
+        site.waiters.tell(job_id)
+    assert [answer.json["jobs"][0]["code"] for answer in await asyncio.gather(*posting)] == ["ok"] * 3

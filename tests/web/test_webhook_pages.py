@@ -241,6 +241,24 @@ async def test_who_may_change_a_webhook_is_shown_how(
         assert (await visit.post(f"{PAGE}/github/delete")).status == (303 if "Delete" in is_shown else 403)
 
 
+async def test_the_operator_sets_changes_and_deletes_webhooks_of_a_tenant_and_that_is_on_record(site: Site) -> None:
+    await site.call("PATCH", "/admin/tenants/acme", key="operator", json={"suspended": True})
+    async with visitor(site, "operator") as visit:
+        assert "Create webhook" in (await visit.get(PAGE)).text
+        made = await visit.post(PAGE, NEW | {"answer": "result"})
+        assert (made.status, (await terms_of(site)).answer) == (303, "result"), made.text
+        form = form_of((await visit.get(f"{PAGE}/github")).text)
+        assert (await visit.post(f"{PAGE}/github", form | {"payload": "request"})).status == 303
+        assert (await terms_of(site)).payload == "request"
+        assert (await visit.post(f"{PAGE}/github/delete")).status == 303
+        assert await list_webhooks(site.service, "acme") == []
+        assert (await visit.post("/ui/t/acme/type/build/post", {"payload": "x"})).status == 403, "it posts no jobs"
+    events = (await site.get("/admin/audit?tenant=acme", key="operator")).json["events"]
+    told = [(it["action"], it["actor"]) for it in events if it["action"].startswith("webhook")]
+    operator = site.keys["operator"].split("_")[1]
+    assert told == [("webhook.delete", operator), ("webhook.set", operator), ("webhook.set", operator)]
+
+
 async def test_without_secrets_the_form_leads_to_them(site: Site) -> None:
     async with visitor(site, "other") as visit:
         assert '<a href="/ui/t/other/secrets">Set one</a>' in (await visit.get("/ui/t/other/webhooks")).text

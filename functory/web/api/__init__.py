@@ -5,7 +5,7 @@ jobs.py       look at jobs and act on one; rendering.py from jobs to answers, la
 waiting.py    wait for many jobs at once
 secrets.py    set secrets, list their names, delete
 alerts.py     alert rules: set, list, delete, mute, test
-webhooks.py   webhooks: set, list, delete; deliveries.py what others post to them
+webhooks.py   webhooks: set, list, delete; deliveries.py what others post to them, incoming.py what is noted of it
 workers.py    take jobs, renew, report, give back
 logs.py       the log of a job, as it is or followed
 legacy.py     paths of the systems that came before

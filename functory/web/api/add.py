@@ -118,6 +118,8 @@ async def add_jobs(call: Call, query: AddQuery) -> web.Response:
             if has_waited:
                 call.refuse_unheard()
             ids = await _add_one_by_one(call, query, type_name, body, reading)
+    del body
+    await call.forget_body()
     if query.ack == "store":
         await until_stored(call.service, call.tenant, ids)
     with_ids = query.ids == "yes"
@@ -200,9 +202,10 @@ async def _add_one_by_one(call: Call, query: AddQuery, type_name: str, body: byt
         if query.idempotency_key is None:
             return await submit_jobs(call.service, call.principal, type_name, jobs)
         fingerprint = await _fingerprint(type_name, query, reading, body)
-        return await submit_once(
+        submitted = await submit_once(
             call.service, call.principal, type_name, jobs, key=query.idempotency_key, fingerprint=fingerprint
         )
+        return submitted.ids
 
 
 def _refuse_settings(query: AddQuery) -> None:

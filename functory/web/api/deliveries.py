@@ -1,5 +1,6 @@
 """The addresses that others post to. Who posts has no key: the webhook says how they show who they are."""
 
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import Final, NamedTuple
 
@@ -8,6 +9,7 @@ from aiohttp import web
 from functory.errors import FunctoryError
 from functory.operations.jobs import is_over
 from functory.operations.webhooks import accept, check, find_webhook
+from functory.web.api.incoming import Incoming
 from functory.web.api.large_job import result_answer
 from functory.web.api.waiting import ended_jobs
 from functory.web.http.answers import answer, json_answer, problem
@@ -20,7 +22,7 @@ from functory.webhooks.payloads import challenge_of, result_type
 from functory.webhooks.terms import Terms
 from functory.wire.webhooks import Delivered
 from store.base import Code, JobRecord
-from store.errors import StoreError
+from store.errors import NotFound, StoreError
 from vocabulary.sizes import MIB
 
 routes = Routes()
@@ -43,14 +45,14 @@ _SANDBOX: Final = "default-src 'none'; frame-ancestors 'none'; sandbox"
     raw=("application/octet-stream",),
 )
 async def post_delivery(call: Call) -> web.StreamResponse:
-    return await _reply(call, await _receive(call))
+    return await _answer(call, _receive)
 
 
 @routes.add(
     "GET", _ADDRESS, scope="webhook", summary="The same without a body, where a webhook takes it", answer=Delivered
 )
 async def get_delivery(call: Call) -> web.StreamResponse:
-    return await _reply(call, await _deliver(call, b""))
+    return await _answer(call, _take_get)
 
 
 class _Accepted(NamedTuple):
@@ -58,33 +60,61 @@ class _Accepted(NamedTuple):
     job_id: str
 
 
-async def _receive(call: Call) -> _Accepted | web.StreamResponse:
+_What = _Accepted | web.StreamResponse
+"""The job that a delivery is, or what is answered instead of one."""
+
+
+async def _answer(call: Call, receive: Callable[[Call, Incoming], Awaitable[_What]]) -> web.StreamResponse:
+    """Raises NotFound if there is no webhook (any more), and NotReadyYet if nobody knows. All else is noted."""
+    name = call.param("webhook")
+    incoming = Incoming(call, await find_webhook(call.service, call.tenant, name), name)
+    try:
+        incoming.webhook.who.require("submit")
+        call.web.charge(incoming.webhook.who)
+        what = await receive(call, incoming)
+    except NotFound:
+        raise
+    except Exception as error:  # noqa: BLE001 (as at the edge: whatever it is, the sender gets an answer)
+        return incoming.fail(error)
+    return await _reply(call, what)
+
+
+async def _receive(call: Call, incoming: Incoming) -> _What:
     """Room for the body is taken until it is a job, and not while its result is waited for."""
     limit_bytes = min(WEBHOOK_BODY_BYTES, call.web.settings.max_body_bytes)
-    async with call.web.webhook_bodies.growing(call.tenant, most_bytes(call.request, limit_bytes)) as grown:
-        return await _deliver(call, await read_body(call.request, call.web.settings, limit_bytes, grown))
+    room = call.web.proved_bodies if incoming.has_proved else call.web.webhook_bodies
+    async with room.growing(call.tenant, most_bytes(call.request, limit_bytes)) as grown:
+        body = await read_body(call.request, call.web.settings, limit_bytes, grown)
+        incoming.webhook = await find_webhook(call.service, call.tenant, incoming.name)  # as it is by now
+        return await _deliver(call, incoming, body)
 
 
-async def _deliver(call: Call, body: bytes) -> _Accepted | web.StreamResponse:
-    """The job, or what is answered instead of one."""
-    name = call.param("webhook")
-    webhook = await find_webhook(call.service, call.tenant, name)
-    request = call.request
-    if request.method == "GET" and not webhook.terms.takes_get:
-        refused = problem(405, "method_not_allowed", "this webhook takes POST only")
-        refused.headers["Allow"] = "POST"
-        return refused
+async def _take_get(call: Call, incoming: Incoming) -> _What:
+    if incoming.webhook.terms.takes_get:
+        return await _deliver(call, incoming, b"")
+    incoming.refuse("method_not_allowed")
+    refused = problem(405, "method_not_allowed", "this webhook takes POST only")
+    refused.headers["Allow"] = "POST"
+    return refused
+
+
+async def _deliver(call: Call, incoming: Incoming, body: bytes) -> _What:
+    request, webhook = call.request, incoming.webhook
     query = {option: request.query.getall(option) for option in request.query}
     headers = {header.lower(): ", ".join(request.headers.getall(header)) for header in request.headers}
     delivery = Delivery(request.method, query, headers, body)
+    incoming.size_bytes = len(body)
     await check(call.service, webhook, delivery)
     challenge = challenge_of(webhook.terms, delivery)
     if challenge is not None:
+        incoming.take("challenge", "")
         return json_answer({"challenge": challenge})
-    return _Accepted(webhook.terms, await accept(call.service, webhook, name, delivery))
+    accepted = await accept(call.service, webhook, incoming.name, delivery)
+    incoming.take("repeated" if accepted.is_repeat else "accepted", accepted.delivery_id, accepted.job_id)
+    return _Accepted(webhook.terms, accepted.job_id)
 
 
-async def _reply(call: Call, what: _Accepted | web.StreamResponse) -> web.StreamResponse:
+async def _reply(call: Call, what: _What) -> web.StreamResponse:
     """A delivery that is accepted is answered with the id, whatever keeps its result from being shown."""
     if not isinstance(what, _Accepted):
         return what

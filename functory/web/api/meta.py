@@ -36,6 +36,7 @@ async def get_metrics(call: Call) -> web.Response:
         call.web.counts, found.gauges, found.journal_stats, found.counters, found.waiting, found.now_ms
     )
     text += metrics.render_egress(found.egress) + metrics.render_unasked(found.unasked)
+    text += metrics.render_arrivals(call.service.arrivals.totals)
     return answer(text.encode(), CONTENT_TYPE)
 
 

@@ -1,5 +1,7 @@
 """Routes of webhooks: set, list, delete. deliveries.py has the addresses themselves."""
 
+from msgspec.structs import asdict
+
 from functory.operations import webhooks as operations
 from functory.operations.webhooks import Webhook as Known
 from functory.web.http.endpoint import Call
@@ -7,7 +9,16 @@ from functory.web.http.routes import Routes
 from functory.web.http.settings import WebSettings
 from functory.webhooks.terms import Terms
 from functory.wire.base import Done
-from functory.wire.webhooks import Webhook, WebhookBody, WebhookList, WebhookSet
+from functory.wire.webhooks import (
+    Arrivals,
+    OneWebhook,
+    RefusedDelivery,
+    TakenDelivery,
+    Webhook,
+    WebhookBody,
+    WebhookList,
+    WebhookSet,
+)
 
 routes = Routes()
 
@@ -18,9 +29,10 @@ async def list_webhooks(call: Call) -> WebhookList:
     return WebhookList([_show(call, webhook) for webhook in found])
 
 
-@routes.add("GET", "/{tenant}/webhook/{webhook}", scope="read", summary="One webhook")
-async def get_webhook(call: Call) -> Webhook:
-    return _show(call, await operations.get_webhook(call.service, call.tenant, call.param("webhook")))
+@routes.add("GET", "/{tenant}/webhook/{webhook}", scope="read", summary="One webhook, and what came to it")
+async def get_webhook(call: Call) -> OneWebhook:
+    webhook = await operations.get_webhook(call.service, call.tenant, call.param("webhook"))
+    return OneWebhook(**asdict(_show(call, webhook)), arrivals=_show_arrivals(call, webhook.name))
 
 
 @routes.add("PUT", "/{tenant}/webhook/{webhook}", scope="manage", summary="Make a webhook, or change one")
@@ -79,4 +91,17 @@ def _show(call: Call, webhook: Known) -> Webhook:
         takes_get=terms.takes_get,
         changed_ms=record.created_ms,
         author=record.author,
+    )
+
+
+def _show_arrivals(call: Call, name: str) -> Arrivals:
+    seen = operations.what_came(call.service, call.principal, name)
+    return Arrivals(
+        daemon=call.service.control.sysid,
+        since_ms=seen.since_ms,
+        counts=seen.counts,
+        deliveries=[
+            TakenDelivery(outcome=it.outcome, job=it.job_id or None, **it.arrival._asdict()) for it in seen.deliveries
+        ],
+        refusals=[RefusedDelivery(reason=it.reason, times=it.times, **it.arrival._asdict()) for it in seen.refusals],
     )

@@ -70,7 +70,9 @@ class BodyRoom:
                     async with asyncio.timeout(_LONGEST_WAIT_S):
                         await taken.enter_async_context(self.of(tenant, size_bytes))
                 except TimeoutError:
-                    raise NotReadyYet("too many large bodies come at once: send it again in a moment") from None
+                    raise NotReadyYet(
+                        "too many large bodies come at once: send it again in a moment", detail={"reason": "busy"}
+                    ) from None
                 has_room = True
 
             yield grow

@@ -8,6 +8,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Hashable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -70,6 +71,8 @@ class Web:
     streams: EventStreams = field(default_factory=EventStreams)
     webhook_bodies: BodyRoom = field(default_factory=lambda: BodyRoom(8 * MIB, 4 * MIB))
     """For those whose sender nobody knows yet (api/deliveries.py): they keep nobody from posting with a key."""
+    proved_bodies: BodyRoom = field(default_factory=lambda: BodyRoom(8 * MIB, 4 * MIB))
+    """For those from an address that has proved lately who it is: strangers cannot take it from them."""
     job_room: BodyRoom = field(default_factory=lambda: BodyRoom(48 * MIB, 24 * MIB, FREE_JOB_BYTES))
     """For the jobs that bodies become: they can be many times as large."""
 
@@ -93,7 +96,7 @@ class Web:
 class Call:
     """One request, with who makes it."""
 
-    __slots__ = ("_body", "params", "principal", "request", "tell", "web")
+    __slots__ = ("_body", "params", "principal", "request", "room", "tell", "web")
 
     def __init__(self, web_: Web, request: web.Request, params: Params, principal: Principal) -> None:
         self.web = web_
@@ -102,6 +105,8 @@ class Call:
         self.principal = principal
         self.tell: Tell = nobody
         """Hears the steps of what takes long."""
+        self.room = AsyncExitStack()
+        """What the body has of `Web.bodies`."""
         self._body: bytes | None = None
 
     async def confirm(self) -> None:
@@ -143,6 +148,11 @@ class Call:
         """Have the body before the answer begins."""
         self._body = await self.read_body()
 
+    async def forget_body(self) -> None:
+        """It has been worked off, and others may have its room while this request waits for something else."""
+        self._body = None
+        await self.room.aclose()
+
 
 class Endpoint:
     """What aiohttp calls for one route."""
@@ -177,7 +187,9 @@ class Endpoint:
             raise InvalidInput("this path takes no query options: leave them out")
         if not self._needs_room:
             return await self._call(call, given)
-        async with self._web.bodies.of(call.tenant, most_bytes(request, self._web.settings.max_body_bytes)):
+        body_room = self._web.bodies.of(call.tenant, most_bytes(request, self._web.settings.max_body_bytes))
+        async with call.room:
+            await call.room.enter_async_context(body_room)
             if self._decoder is None:
                 return await self._call(call, given)
             body = await call.read_body() or b"{}"
@@ -218,7 +230,8 @@ class Endpoint:
         if route.scope is None or (route.scope == "metrics" and state.settings.is_metrics_public):
             return NOBODY
         if route.scope == "webhook":
-            return await self._admit_sender(params)
+            webhook = await find_webhook(state.service, params["tenant"], params["webhook"])
+            return webhook.who  # who posts acts for its tenant, and has proved nothing yet
         principal = await state.keys.admit(bearer(request.headers.get("Authorization")))
         state.charge(principal)
         if self._is_of_tenant:
@@ -228,12 +241,6 @@ class Endpoint:
         if route.scope != "any":
             principal.require(route.scope)
         return principal
-
-    async def _admit_sender(self, params: Params) -> Principal:
-        """Who posts to a webhook acts for its tenant, and has proved nothing yet."""
-        webhook = await find_webhook(self._web.service, params["tenant"], params["webhook"])
-        self._web.charge(webhook.who)
-        return webhook.who
 
     def _query(self, request: web.Request) -> Any:
         if not request.query_string and self._no_query is not None:

@@ -79,6 +79,12 @@ def render_egress(egress: Mapping[str, Mapping[str, float]]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def render_arrivals(totals: Mapping[str, int]) -> str:
+    """What came to the webhooks of this daemon, by what became of it."""
+    samples = [({"outcome": outcome}, count) for outcome, count in totals.items()]
+    return "".join(f"{line}\n" for line in metric("webhook_arrivals_total", "counter", samples))
+
+
 def render_unasked(unasked: Iterable[Unasked]) -> str:
     """Of the whole store, as `waiting` is. A type that workers serve is there while it has jobs that could run."""
     lines = metric("runnable_unasked_seconds", "gauge", [(_labels(each.jobtype), each.seconds) for each in unasked])

@@ -1,19 +1,22 @@
 """The webhooks of a tenant: the address of each, what it takes and answers, and forms to make, change and delete
 one."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
 from functory.errors import InvalidInput
 from functory.operations import secrets, webhooks
+from functory.operations.principal import Principal
 from functory.operations.webhooks import Webhook
 from functory.setting_values import duration
 from functory.web.api.webhooks import address_of, terms_of
 from functory.web.http.validation_words import refusal
 from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Go, Page, Pages
-from functory.webhooks.schemes import DELIVERY_HEADERS, NAMED_INSIDE
+from functory.webhooks.arrivals import Reason
+from functory.webhooks.schemes import is_named_inside, naming_header
 from functory.webhooks.terms import Terms
 from functory.wire.webhooks import WebhookBody
 
@@ -43,6 +46,25 @@ _CHOICES: Final = {
     },
 }
 """The fields that are chosen: each value with its words."""
+MEANS: Final[Mapping[Reason, str]] = {
+    "signature_missing": "The sender does not sign, or in another header: give it the secret, or choose how it signs.",
+    "signature_wrong": "The sender has another secret, or something on the way changes the body.",
+    "signature_too_old": "It was signed more than five minutes ago: check both clocks, or somebody sends it again.",
+    "token_missing": "The sender sends no token, or in another place.",
+    "token_wrong": "The sender has another token.",
+    "secret_not_set": "The secret of this webhook is not set, or cannot be opened.",
+    "method_not_allowed": "It was a GET, such as from a browser, and this webhook takes POST only.",
+    "too_large": "The body is longer than a payload may be.",
+    "too_slow": "The body did not come in time.",
+    "unreadable": "The connection broke, or the body was packed in a way that cannot be read.",
+    "busy": "Too many large bodies came at once. Senders try again.",
+    "rate_limited": "More requests came in a second than the tenant may have.",
+    "over_quota": "The tenant has as many jobs, or bytes, as it may.",
+    "tenant_suspended": "The tenant is suspended.",
+    "unavailable": "The store or the disk could not take it. Senders try again.",
+    "failed": "It is a fault on our side. The log has it.",
+}
+"""What a reason says to who set the webhook up."""
 _SECRET: Final = "secret-"  # noqa: S105 (what the name of a field begins with)
 _EMPTY: Final = {
     "name": "",
@@ -84,26 +106,28 @@ async def list_webhooks(call: PageCall) -> Page:
 @pages.post("/ui/t/{tenant}/webhooks", scope="manage", form=list_webhooks)
 async def make_webhook(call: PageCall) -> Go:
     name = call.form.get("name", "").strip()
-    await webhooks.put_webhook(call.service, call.who, name, _terms(call.form))
+    await webhooks.put_webhook(call.service, _setter(call), name, _terms(call.form))
     return Go(f"{call.home}/webhooks/{name}", "webhook_set")
 
 
-@pages.get("/ui/t/{tenant}/webhooks/{webhook}", scope="read")
+@pages.get("/ui/t/{tenant}/webhooks/{webhook}", scope="read", live="live/webhook.html")
 async def show_webhook(call: PageCall) -> Page:
     webhook = await webhooks.get_webhook(call.service, call.tenant, call.params["webhook"])
     known = await _set_secrets(call)
     values = {
         "it": _row(call, webhook, known),
         "is_public": bool(call.tools.web.settings.public_url),
+        "daemon": call.service.control.sysid,
+        "means": MEANS,
         **_form_values(call, _fields(webhook), webhook.terms.secrets, known),
     }
-    return Page("webhook.html", values)
+    return Page("webhook.html", values, state=(webhook.record.created_ms, *values["it"]["absent"]))
 
 
 @pages.post("/ui/t/{tenant}/webhooks/{webhook}", scope="manage", form=show_webhook)
 async def change_webhook(call: PageCall) -> Go:
     name = (await webhooks.get_webhook(call.service, call.tenant, call.params["webhook"])).name
-    await webhooks.put_webhook(call.service, call.who, name, _terms(call.form))
+    await webhooks.put_webhook(call.service, _setter(call), name, _terms(call.form))
     return Go(f"{call.home}/webhooks/{name}", "webhook_set")
 
 
@@ -113,6 +137,16 @@ async def delete_webhook(call: PageCall) -> Go:
     return Go(f"{call.home}/webhooks", "webhook_deleted")
 
 
+def _may_set(call: PageCall) -> bool:
+    return call.may("manage") and (call.is_operator or call.may("submit"))
+
+
+def _setter(call: PageCall) -> Principal:
+    """The operator manages what a tenant has, also while it is suspended. To let others add jobs is a part of that, as
+    it is for alerts."""
+    return call.who._replace(scopes=call.who.scopes | {"submit"}, suspended=False) if call.is_operator else call.who
+
+
 async def _set_secrets(call: PageCall) -> list[str]:
     return [secret.name for secret in await secrets.list_secrets(call.service, call.tenant)]
 
@@ -120,6 +154,10 @@ async def _set_secrets(call: PageCall) -> list[str]:
 def _row(call: PageCall, webhook: Webhook, known: list[str]) -> dict[str, Any]:
     record, terms = webhook
     address = address_of(call.tools.web.settings, call.tenant, webhook.name)
+    seen = webhooks.what_came(call.service, call.who, webhook.name)
+    taken_ms, refused_ms = (
+        max((it.arrival.at_ms for it in some), default=0) for some in (seen.deliveries, seen.refusals)
+    )
     return {
         "name": webhook.name,
         "address": address if "://" in address else call.place.origin + address,
@@ -132,7 +170,11 @@ def _row(call: PageCall, webhook: Webhook, known: list[str]) -> dict[str, Any]:
         "has_token_option": terms.verify == "token" and not terms.header,
         "absent": [name for name in terms.secrets if name not in known],
         "answer": "the job's id" if terms.answer == "id" else f"the job's result, within {_number(terms.wait_s)} s",
+        "result_type": _CHOICES["result_type"][terms.result_type or ""] if terms.answer == "result" else "",
         "takes_get": terms.takes_get,
+        "seen": seen,
+        "last_ms": max(taken_ms, refused_ms),
+        "was_refused": refused_ms > taken_ms,
         "changed_ms": record.created_ms,
         "author": record.author,
     }
@@ -141,7 +183,8 @@ def _row(call: PageCall, webhook: Webhook, known: list[str]) -> dict[str, Any]:
 def _proof(terms: Terms) -> str:
     """Without the secrets."""
     if terms.verify == "hmac":
-        return f"HMAC in {terms.header} ({terms.algorithm}, {terms.digest})"
+        after = f", after {terms.prefix!r}" if terms.prefix else ""
+        return f"HMAC in {terms.header} ({terms.algorithm}, {terms.digest}{after})"
     if terms.verify == "token":
         return f"token in {terms.header or '?token='}"
     return VERIFY[terms.verify].partition(":")[0]
@@ -149,12 +192,10 @@ def _proof(terms: Terms) -> str:
 
 def _once(terms: Terms) -> str:
     """What one job is made of, however often that is sent."""
-    header = DELIVERY_HEADERS.get(terms.verify) if terms.delivery_header is None else terms.delivery_header
-    if header:
-        return f"each {header}"
-    if terms.delivery_header is None and terms.verify in NAMED_INSIDE:
+    if is_named_inside(terms.verify, terms.delivery_header):
         return "each event, by the id in the body"
-    return "each delivery, also if it is sent again"
+    header = naming_header(terms.verify, terms.delivery_header)
+    return f"each {header}" if header else "each delivery, also if it is sent again"
 
 
 def _form_values(call: PageCall, stored: dict[str, str], chosen: tuple[str, ...], known: list[str]) -> dict[str, Any]:
@@ -169,6 +210,7 @@ def _form_values(call: PageCall, stored: dict[str, str], chosen: tuple[str, ...]
             for name in [*known, *(name for name in chosen if name not in known)]
         ],
         "shows_proof": fields["verify"] in {"hmac", "token"} or any(fields[name] != _EMPTY[name] for name in _OF_PROOF),
+        "may_set": _may_set(call),
         "shows_more": any(fields[name] != _EMPTY[name] for name in _MORE),
         "now_ms": call.now_ms,
     }

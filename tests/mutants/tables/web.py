@@ -215,6 +215,12 @@ MUTANTS: list[Mutant] = [
         "        self._cache.keep(self._cache.by_digest, digest, verified)\n",
     ),
     keyring("a key is good that was looked at before it was revoked", "ask((key_id, changes), ", "ask((key_id, 0), "),
+    adding(
+        "a body keeps its room while its jobs are waited for",
+        "    await call.forget_body()\n",
+        "",
+        tests="tests/web/test_idempotency_keys.py -k no_room",
+    ),
     adding("a result is told to a revoked key", "            await web_.keys.confirm(added.who)\n", ""),
     work(
         "jobs that a revoked key waited for are lost",

@@ -15,6 +15,13 @@ room = in_file("functory/web/http/body_room.py", DELIVERIES)
 answers = in_file("functory/web/api/deliveries.py", DELIVERIES)
 POSTS = "tests/contract/engines/test_signed_posts.py"
 posts = in_file("runner/http_engine.py", POSTS)
+ARRIVALS = "tests/web/test_arrivals.py"
+incoming = in_file("functory/web/api/incoming.py", f"{DELIVERIES} {ARRIVALS}")
+noted = in_file("functory/web/api/incoming.py", ARRIVALS)
+arrivals = in_file("functory/webhooks/arrivals.py", "tests/unit/functory/test_webhook_arrivals.py")
+submitting = in_file("functory/operations/submit.py", ARRIVALS)
+pages = in_file("functory/web/pages/webhooks.py", "tests/web/test_webhook_pages.py")
+metric = in_file("functory/web/api/meta.py", ARRIVALS)
 runner = in_file("runner/runner.py", POSTS)
 messages = in_file("vocabulary/signed_messages.py", f"{POSTS} {SIGNATURES}")
 sqlite = in_file("store/sqlite/records/webhooks.py", "tests/contract/store/test_webhooks.py -k sqlite")
@@ -40,8 +47,8 @@ MUTANTS: list[Mutant] = [
     ),
     schemes(
         "an empty name of a header means that of the scheme",
-        "if terms.delivery_header is None else",
-        "if not terms.delivery_header else",
+        'DELIVERY_HEADERS.get(verify, "") if delivery_header is None else',
+        'DELIVERY_HEADERS.get(verify, "") if not delivery_header else',
     ),
     payloads("handlers see the token in the address", " if name != option}", "}"),
     payloads("handlers see the token in a header", "name not in _PRIVATE and name != header", "name not in _PRIVATE"),
@@ -64,7 +71,11 @@ MUTANTS: list[Mutant] = [
         "fingerprint=Fingerprint(digest)",
         "fingerprint=Fingerprint(hashlib.sha256(payload).hexdigest())",
     ),
-    operations("a suspended tenant takes deliveries", '    webhook.who.require("submit")\n    return', "    return"),
+    operations(
+        "who was suspended while a body came takes it",
+        '    webhook.who.require("submit")\n    if webhook.trouble',
+        "    if webhook.trouble",
+    ),
     operations("without its secret a webhook takes anything", "    if webhook.trouble:", "    if not webhook:"),
     terms("who may manage lets others add jobs", '    who.require("submit")\n', ""),
     terms("who may not read lets others read results", '        who.require("read")\n', "        pass\n"),
@@ -91,7 +102,59 @@ MUTANTS: list[Mutant] = [
     room("large bodies take no room", "if has_room or come_bytes <= self.free_bytes:", "if True:"),
     answers("strangers read errors", "if record.outcome.code is not Code.OK:", "if False:"),
     answers("a result may act for who is signed in", '    shown.headers["Content-Security-Policy"] = _SANDBOX\n', ""),
-    answers("every webhook takes GET", "and not webhook.terms.takes_get", "and False"),
+    answers("every webhook takes GET", "    if incoming.webhook.terms.takes_get:", "    if True:"),
+    answers(
+        "a stranger's bodies keep out those of who has proved",
+        "call.web.proved_bodies if",
+        "call.web.webhook_bodies if",
+    ),
+    answers(
+        "a change while a body comes is not seen",
+        "        incoming.webhook = await find_webhook",
+        "        await find_webhook",
+    ),
+    incoming("who need prove nothing has proved who it is", 'self.webhook.terms.verify != "none"', "True"),
+    incoming("a delivery that was refused has no name", "named = id_in_header(", "named = '' and id_in_header("),
+    noted("each refusal is logged", "        if count:\n", "        if True:\n"),
+    answers(
+        "a refusal is logged at the edge as well",
+        "        return incoming.fail(error)",
+        "        incoming.fail(error)\n        raise",
+        tests=ARRIVALS,
+    ),
+    arrivals(
+        "each refusal of a sender takes a place",
+        "which = (reason, arrival.sender)",
+        "which = (reason, arrival.delivery)",
+    ),
+    arrivals("refusals are kept without end", "refused, LAST)", "refused, 10**9)"),
+    arrivals("webhooks are kept without end", "log, _MOST_WEBHOOKS)", "log, 10**9)"),
+    arrivals("the webhook that is used most is forgotten first", "    where.move_to_end(key)\n", ""),
+    arrivals(
+        "what was forgotten is said to have been nothing", "            self._since_ms = now_ms\n", "            pass\n"
+    ),
+    arrivals("a long name is kept whole", "arrival.delivery[:_MOST_CHARS]", "arrival.delivery"),
+    arrivals("a line of the log for each refusal", "< _TELL_EVERY_MS", "< 0"),
+    arrivals("a line of the log tells of one", "arrival.at_ms, log.untold, 0", "arrival.at_ms, 1, 0"),
+    arrivals("who has no address has proved who it is", "if is_proved and arrival.sender:", "if is_proved:"),
+    arrivals("senders are known without end", "None, _MOST_PROVED)", "None, 10**9)"),
+    operations(
+        "a new webhook has what came to the one before",
+        "    service.arrivals.forget(",
+        "    service.arrivals.seen(",
+        tests=ARRIVALS,
+    ),
+    operations(
+        "a new tenant sees what came to the one before", "who.tenant_since_ms, name)", "0, name)", tests=ARRIVALS
+    ),
+    submitting(
+        "a delivery that is sent again is said to be new",
+        "Submitted(ids, is_repeat=True)",
+        "Submitted(ids, is_repeat=False)",
+    ),
+    pages("the operator sets no webhooks", 'call.who.scopes | {"submit"}, suspended=False)', "call.who.scopes)"),
+    pages("whoever may manage lets others add jobs", "if call.is_operator else call.who\n", "if True else call.who\n"),
+    metric("metrics count no deliveries", "    text += metrics.render_arrivals(call.service.arrivals.totals)\n", ""),
     sqlite("webhooks of all tenants are listed", "WHERE tenant = ? ORDER BY name", "WHERE ? <> '' ORDER BY name"),
     posts(
         "posts are not signed",
