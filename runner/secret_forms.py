@@ -1,6 +1,7 @@
-"""The forms that programs usually give to a value: itself, JSON, repr, inspect, URL, base64 in its three alignments,
-hex, and the lines of a value with several. Hex and URLs are given in both letter cases, and the value in small letters
-too. Blanks and line breaks around a value are left out: a form of the rest is found with them and without."""
+"""The forms that programs usually give to a value: itself, JSON, repr, inspect, in quotes of a shell, URL, base64 in
+its three alignments, hex, and the lines of a value with several. Hex and URLs are given in both letter cases, and the
+value in small letters too. Blanks and line breaks around a value are left out: a form of the rest is found with them
+and without."""
 
 import base64
 import json
@@ -31,6 +32,10 @@ _INSPECTED: Final = {code: rf"\x{code:02X}" for code in (*range(32), *range(127,
     {"\b": r"\b", "\t": r"\t", "\n": r"\n", "\f": r"\f", "\r": r"\r", "\\": r"\\"}
 )
 """As node's `inspect` and `console.log` show what is in an object."""
+_IN_SHELLS: Final = (b"'\"'\"'", b"'\\''")
+"""An apostrophe in apostrophes, as `set` and `export -p` of dash and python's `shlex` write it, and bash and php."""
+_SPECIAL_IN_SHELLS: Final = re.compile(rb'["$`\\]')
+"""What bash escapes between quotation marks."""
 _ESCAPE: Final = re.compile(rb"%[0-9A-F]{2}")
 
 
@@ -67,6 +72,9 @@ def _quoted_forms(value: str, data: bytes) -> Iterator[bytes]:
     for text in (repr(f'"{value}'), ascii(f'"{value}')):
         yield text[2:-1].encode("utf-8", "surrogateescape")
     yield data.replace(b"\\", b"\\\\").replace(b"'", b"\\'")  # var_export
+    for quoted in _IN_SHELLS:
+        yield data.replace(b"'", quoted)
+    yield _SPECIAL_IN_SHELLS.sub(rb"\\\g<0>", data)
     inspected = value.translate(_INSPECTED).encode("utf-8", "surrogateescape")
     yield inspected
     yield inspected.replace(b"'", b"\\'")

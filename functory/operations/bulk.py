@@ -3,6 +3,9 @@ repeat, are left alone by who cancels or replays many, unless they are asked for
 
 A type may be a pattern (GLOB). It is matched against the names of the tenant's types, and not against its jobs. Each
 call has a limit, and says whether more jobs match: repeat it until none do. Repeating is harmless.
+
+Ensures: a tenant does one of these at a time, whatever it asks for, and reads as much for a pattern of thousands of
+types as for one.
 """
 
 import asyncio
@@ -11,7 +14,7 @@ from typing import Final, NamedTuple
 
 from functory.errors import Missing, NotReadyYet
 from functory.operations.audit import audit
-from functory.operations.finding import check_chosen, filters_of, told
+from functory.operations.finding import check_chosen, filter_of, told
 from functory.operations.jobs import cancel_job
 from functory.operations.principal import Principal
 from functory.operations.service import Service
@@ -29,21 +32,13 @@ _AT_ONCE: Final = 20
 """Runs that are stopped side by side."""
 
 
-class Place(NamedTuple):
-    """Where a search goes on: in the listing of this type, or of all if it is empty, after this cursor, or at its start
-    if that is empty."""
-
-    jobtype: str
-    cursor: str
-
-
 class Matching(NamedTuple):
-    """Ids that fit within the limit, with their types; after: others fit, too, from there on. schedules: how many were
-    left out on the way."""
+    """Ids that fit within the limit, with their types; after: others fit, too, from this cursor on, or from the start
+    of the next state if it is empty. schedules: how many were left out on the way."""
 
     ids: tuple[str, ...]
     jobtypes: tuple[str, ...]
-    after: Place | None
+    after: str | None
     schedules: int = 0
 
     @property
@@ -76,18 +71,18 @@ async def cancel_jobs(
     Without a pattern `where` names a key or a failure. What was posted before
     is among them, unless a long backlog of the tenant stands before it."""
     check_chosen(pattern, where)
-    await bring(service, who.tenant)
-    ordered = [state for state in UNFINISHED if state in states]
-    of_types = await filters_of(service, who.tenant, pattern, where)
-    filters = [of_type._replace(state=state) for state in ordered for of_type in of_types]
-    found = await matching(service, who.tenant, filters, limit, schedules=schedules)
-    ids, more = found.ids, found.more
-    if dry_run or not ids:
-        return BulkReport(ids, 0, more, found.schedules)
-    changed = 0
-    for start in range(0, len(ids), _AT_ONCE):
-        some = ids[start : start + _AT_ONCE]
-        changed += sum(await asyncio.gather(*(_is_cancelled(service, who.tenant, job_id) for job_id in some)))
+    async with service.bulk_turns.of(who.tenant):
+        await bring(service, who.tenant)
+        of_types = await filter_of(service, who.tenant, pattern, where)
+        filters = [of_types._replace(state=state) for state in UNFINISHED if state in states]
+        found = await matching(service, who.tenant, filters, limit, schedules=schedules)
+        ids, more = found.ids, found.more
+        if dry_run or not ids:
+            return BulkReport(ids, 0, more, found.schedules)
+        changed = 0
+        for start in range(0, len(ids), _AT_ONCE):
+            some = ids[start : start + _AT_ONCE]
+            changed += sum(await asyncio.gather(*(_is_cancelled(service, who.tenant, job_id) for job_id in some)))
     chosen = told(pattern, where)
     await audit(service, who.key_id, "job.cancel", who.tenant, **chosen, matched=len(ids), changed=changed)
     return BulkReport(ids, changed, more, found.schedules)
@@ -104,13 +99,16 @@ async def delete_jobs(
 ) -> BulkReport:
     """Remove all trace of ended jobs of the matching types. Without a pattern `where` names a key or a failure."""
     check_chosen(pattern, where)
-    found = await matching(service, who.tenant, await filters_of(service, who.tenant, pattern, where), limit)
-    ids, more = found.ids, found.more
-    if dry_run or not ids:
-        return BulkReport(ids, 0, more)
-    changed = 0
-    for start in range(0, len(ids), _PAGE):
-        changed += await service.store.delete_jobs(who.tenant, ids[start : start + _PAGE], now_ms=service.now_ms())
+    async with service.bulk_turns.of(who.tenant):
+        of_types = await filter_of(service, who.tenant, pattern, where)
+        found = await matching(service, who.tenant, [of_types], limit)
+        ids, more = found.ids, found.more
+        if dry_run or not ids:
+            return BulkReport(ids, 0, more)
+        changed = 0
+        for start in range(0, len(ids), _PAGE):
+            some = ids[start : start + _PAGE]
+            changed += await service.store.delete_jobs(who.tenant, some, now_ms=service.now_ms())
     chosen = told(pattern, where)
     await audit(service, who.key_id, "job.delete", who.tenant, **chosen, matched=len(ids), jobs=changed)
     return BulkReport(ids, changed, more)
@@ -121,20 +119,16 @@ async def matching(
     tenant: str,
     filters: Sequence[JobFilter],
     limit: int,
-    begin: Place | None = None,
+    begin: str | None = None,
     *,
     schedules: bool = True,
 ) -> Matching:
-    """The jobs that fit one of the filters, in their order. With begin, those after it: the filters are of one state
-    then, and in the order of their types. Without schedules, those that repeat are only counted; so many of them that
-    the search takes long break it off, and it goes on from there."""
+    """The jobs that fit one of the filters, in their order. With begin, a cursor of the first, those after it. Without
+    schedules, those that repeat are only counted; so many of them that the search takes long break it off, and it goes
+    on from there."""
     search = _Search(service, tenant, schedules=schedules)
+    cursor = begin
     for number, where in enumerate(filters):
-        cursor: str | None = None
-        if begin is not None and (where.jobtype or "") <= begin.jobtype:
-            if (where.jobtype or "") < begin.jobtype:
-                continue
-            cursor = begin.cursor or None
         while True:
             cursor = await search.take(where, cursor, limit - len(search.found))
             if len(search.found) >= limit:
@@ -142,7 +136,7 @@ async def matching(
             if cursor is None:
                 break
             if search.in_vain >= _MOST_IN_VAIN:
-                return search.result(Place(where.jobtype or "", cursor))
+                return search.result(cursor)
     return search.result(None)
 
 
@@ -167,18 +161,18 @@ class _Search:
         self.found |= {record.job.id: record.job.jobtype for record in page.records if self._is_wanted(record)}
         return page.cursor
 
-    async def look_on(self, filters: Sequence[JobFilter], cursor: str | None) -> Place | None:
+    async def look_on(self, filters: Sequence[JobFilter], cursor: str | None) -> str | None:
         """Where others fit that are wanted, too: after the cursor in the first of the filters, if there is one, or in
         those that follow."""
         for where in filters if cursor is not None else filters[1:]:
             page = await self._list(where, cursor, 1 if self._schedules else _PAGE)
             if page.cursor is not None or any(map(self._is_wanted, page.records)):
-                return Place(where.jobtype or "", cursor or "")
+                return cursor or ""
             self._leave_out(page)
             cursor = None
         return None
 
-    def result(self, after: Place | None) -> Matching:
+    def result(self, after: str | None) -> Matching:
         jobtypes = tuple(dict.fromkeys(self.found.values()))
         return Matching(tuple(self.found), jobtypes, after, len(self._left_out))
 

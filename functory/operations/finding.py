@@ -45,12 +45,12 @@ def check_findable(where: JobFilter) -> JobFilter:
     return where
 
 
-async def filters_of(service: Service, tenant: str, pattern: str | None, where: JobFilter) -> list[JobFilter]:
-    """The same, for each of the types that the pattern matches; without one, for all together. Raises InvalidInput."""
+async def filter_of(service: Service, tenant: str, pattern: str | None, where: JobFilter) -> JobFilter:
+    """The same, for the types that the pattern matches; without one, for all. Raises InvalidInput."""
     check_findable(where)
     if pattern is None:
-        return [where]
-    return [where._replace(jobtype=jobtype) for jobtype in await types_matching(service, tenant, pattern)]
+        return where
+    return where._replace(jobtypes=tuple(await types_matching(service, tenant, pattern)))
 
 
 def check_chosen(pattern: str | None, where: JobFilter) -> None:

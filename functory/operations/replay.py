@@ -4,8 +4,8 @@ from typing import Final, NamedTuple
 
 from functory.errors import InvalidInput
 from functory.operations.audit import audit
-from functory.operations.bulk import Place, matching
-from functory.operations.finding import filters_of, told
+from functory.operations.bulk import matching
+from functory.operations.finding import filter_of, told
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from store.base import JobFilter
@@ -59,20 +59,20 @@ async def replay(
     (too many types would have jobs); none was queued then.
     """
     tenant = who.tenant
-    begin = None if cursor is None else _read_cursor(cursor, has_types=pattern is not None)
-    filters = await filters_of(service, tenant, pattern, where)
-    found = await matching(service, tenant, filters, limit, begin, schedules=schedules)
-    ids, after = found.ids, None if found.after is None else f"{found.after.jobtype}/{found.after.cursor}"
-    now_ms = service.now_ms()
-    first_ms, step = _pace(len(ids), rate_per_s, after_ms, now_ms)
-    if dry_run or not ids:
-        return ReplayReport(ids, 0, after, None, found.schedules)
-    await service.admission.take_types(tenant, who.limits, found.jobtypes)
-    replayed, due_ms = 0, first_ms
-    for start in range(0, len(ids), step):
-        due_ms = first_ms + (0 if rate_per_s is None else round(start / rate_per_s * 1000))
-        chunk = ids[start : start + step]
-        replayed += len(await service.store.replay_jobs(tenant, chunk, dt_ms=due_ms, now_ms=now_ms))
+    async with service.bulk_turns.of(tenant):
+        of_types = await filter_of(service, tenant, pattern, where)
+        found = await matching(service, tenant, [of_types], limit, cursor, schedules=schedules)
+        ids, after = found.ids, found.after
+        now_ms = service.now_ms()
+        first_ms, step = _pace(len(ids), rate_per_s, after_ms, now_ms)
+        if dry_run or not ids:
+            return ReplayReport(ids, 0, after, None, found.schedules)
+        await service.admission.take_types(tenant, who.limits, found.jobtypes)
+        replayed, due_ms = 0, first_ms
+        for start in range(0, len(ids), step):
+            due_ms = first_ms + (0 if rate_per_s is None else round(start / rate_per_s * 1000))
+            chunk = ids[start : start + step]
+            replayed += len(await service.store.replay_jobs(tenant, chunk, dt_ms=due_ms, now_ms=now_ms))
     await audit(service, who.key_id, "job.replay", tenant, **told(pattern, where), matched=len(ids), replayed=replayed)
     service.control.wake()
     return ReplayReport(ids, replayed, after, due_ms, found.schedules)
@@ -92,10 +92,3 @@ def _pace(count: int, rate_per_s: float | None, after_ms: int | None, now_ms: in
         )
     first_ms = now_ms if after_ms is None else max(now_ms, after_ms + round(step / rate_per_s * 1000))
     return _Pace(first_ms, step)
-
-
-def _read_cursor(text: str, *, has_types: bool) -> Place:
-    jobtype, slash, cursor = text.partition("/")
-    if not slash or bool(jobtype) != has_types:
-        raise InvalidInput("cursor is not one of a replay by this filter", detail={"field": "cursor"})
-    return Place(jobtype, cursor)

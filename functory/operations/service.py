@@ -28,6 +28,7 @@ from handlers.folders.limits import FolderLimits
 from journal import Journal
 from runner.targets import Targets
 from store.base import Store
+from store.errors import StoreUnavailable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,5 +70,7 @@ class Service:
     """For archives that are being read: each keeps a thread busy."""
     search_turns: TenantTurns = field(default_factory=lambda: TenantTurns(Semaphore(2), of_one=1))
     """For searches, which read many jobs: the store has few readers."""
+    bulk_turns: TenantTurns = field(default_factory=lambda: TenantTurns(Semaphore(16), 1, (StoreUnavailable,)))
+    """For who cancels, deletes or replays many jobs: each of these is many reads or writes of the store."""
     create_turns: TenantTurns = field(default_factory=lambda: TenantTurns(Semaphore(4), of_one=2))
     """For jobs that are created together, in one write: others wait for it."""

@@ -24,7 +24,7 @@ from runner.pipes import close_all, open_pipes, undisturbed
 from runner.sandbox import cgroups, handover, installed, interpreter, layers, rlimits, runtime, seccomp
 from runner.sandbox.child import SandboxedChild
 from runner.sandbox.handover import Handover, Stage
-from runner.sandbox.inner import kernel
+from runner.sandbox.inner import kernel, landlock
 from runner.sandbox.inner.order import Order, pack_environment
 from runner.sandbox.interpreter import Interpreter
 from runner.sandbox.kinds import Kind, TreeIdentity, kind_of
@@ -332,7 +332,9 @@ class SandboxLauncher:
 
     def _filter(self, view: View) -> str:
         namespaces = Layer.NAMESPACES in self.layers
-        return seccomp.build(network=view.network, namespaces=namespaces, proxied=view.egress).hex()
+        is_scoped = Layer.LANDLOCK in self.layers and landlock.keeps_unix_sockets()
+        unix = namespaces and (is_scoped or not view.network)  # abstract names are those of a network namespace
+        return seccomp.build(network=view.network, namespaces=namespaces, unix=unix, proxied=view.egress).hex()
 
     async def _with_tree(self, order: Order, tree: Path | None) -> Order:
         """With a root of its own a context has the folder at a fixed place; otherwise where it lies, or a copy that its

@@ -159,7 +159,9 @@ def _detect_landlock() -> LayerState:
             "the kernel does not offer Landlock",
             "boot with `landlock` in lsm= (Linux 5.13 or later)",
         )
-    missing = "" if abi >= 6 else "; signals and abstract sockets are covered from ABI 6 (Linux 6.12) on"
+    missing = (
+        "" if landlock.keeps_unix_sockets() else "; signals and abstract sockets are covered from ABI 6 (Linux 6.12) on"
+    )
     return LayerState(Layer.LANDLOCK, True, f"ABI {abi}{missing}")
 
 

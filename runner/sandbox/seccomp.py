@@ -48,9 +48,10 @@ def supported() -> bool:
 
 
 @lru_cache(maxsize=16)
-def build(*, network: bool, namespaces: bool, proxied: bool = False, machine: str | None = None) -> bytes:
-    """The program as `struct sock_filter[]`. `namespaces`: whether the context has some of its own. `proxied`: whether
-    a proxy listens in its network, which must be one of those."""
+def build(*, network: bool, namespaces: bool, unix: bool, proxied: bool = False, machine: str | None = None) -> bytes:
+    """The program as `struct sock_filter[]`. `namespaces`: whether the context has some of its own. `unix`: whether
+    its unix sockets reach nobody else's. `proxied`: whether a proxy listens in its network, which must be one of
+    those namespaces."""
     machine = machine or platform.machine()
     if machine not in _ARCHITECTURES:
         raise IsolationError(
@@ -74,9 +75,9 @@ def build(*, network: bool, namespaces: bool, proxied: bool = False, machine: st
     code += _refuse_if(syscalls.CLONE[column], _ARG0, _JUMP_ANY_BIT, (_NAMESPACE_FLAGS,))
     code += _refuse_if(syscalls.IOCTL[column], _ARG1, _JUMP_EQUAL, _TERMINAL_IOCTLS)
     code += _refuse_if(syscalls.FCNTL[column], _ARG1, _JUMP_EQUAL, _WATCHING_FCNTLS)
-    # Without namespaces the machine's own unix sockets are in reach, by path or by name, and nothing but this stops
-    # a connection to them. Socket pairs need no name and are another call.
-    families = (*((socket.AF_UNIX,) if namespaces else ()), *(_NETWORK_FAMILIES if network else ()))
+    # Without namespaces the machine's own unix sockets are in reach, by path or by name, with its network those by
+    # name, and nothing but this stops a connection to them. Socket pairs need no name and are another call.
+    families = (*((socket.AF_UNIX,) if unix else ()), *(_NETWORK_FAMILIES if network else ()))
     code += _tcp(syscalls.SOCKET[column]) if proxied and namespaces else []
     code += _refuse_unless(syscalls.SOCKET[column], _ARG0, families)
     code += _refuse_unless(syscalls.SOCKETPAIR[column], _ARG0, (socket.AF_UNIX,))

@@ -3,14 +3,21 @@
 Where two layers stop the same attack, it is shown with both away, and then with the one.
 """
 
+import secrets
+import socket
 from collections.abc import Sequence
 
 import pytest
 
+from handlers.model import Handler
+from runner.runner import Runner
 from runner.sandbox.attacks import ATTACKS
+from runner.sandbox.inner import landlock
 from runner.sandbox.launcher import SandboxLauncher
 from runner.sandbox.layers import ALL, Layer
 from runner.sandbox.probe import attack_all
+from tests.support.engines import jobs, run
+from tests.support.needs import missing
 
 pytestmark = pytest.mark.slow
 
@@ -123,3 +130,37 @@ async def test_either_layer_stops_it_and_without_both_it_gets_through(
     bare = await through(ALL - without - {layer}, *attacks)
     assert {(attack, "python") for attack in attacks} <= bare
     assert await through(ALL - without, *attacks) == set()
+
+
+LISTENS_TO_ITSELF = """import socket
+near = socket.socket(socket.AF_UNIX)
+near.bind("\\0own")
+near.listen()
+socket.socket(socket.AF_UNIX).connect("\\0own")
+"""
+CONNECTS = "import socket\nsocket.socket(socket.AF_UNIX).connect('\\0' + payload)"
+
+
+@pytest.mark.usefixtures("all_layers")
+@pytest.mark.parametrize(
+    ("without", "keeps_them", "has_own"), [({Layer.LANDLOCK}, True, False), (set(), False, False), (set(), True, True)]
+)
+async def test_with_the_network_granted_nobody_elses_abstract_socket_is_reached(
+    without: set[Layer], keeps_them: bool, has_own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Contexts then share the names of the machine's network. Where Landlock keeps them apart, they may have some."""
+    if has_own and not landlock.keeps_unix_sockets():
+        missing("Landlock ABI 6", "run Linux 6.12 or later")
+    monkeypatch.setattr(landlock, "keeps_unix_sockets", lambda: keeps_them)  # as on a kernel that is older
+    name = f"functory-test-{secrets.token_hex(8)}"
+    runner = Runner(SandboxLauncher(ALL - without, spares=0))
+    await runner.start()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("\0" + name)
+        listener.listen()
+        theirs = await run(runner, Handler("python", CONNECTS, network=True), jobs(name))
+        own = await run(runner, Handler("python", LISTENS_TO_ITSELF, network=True), jobs("x"))
+    await runner.close()
+    assert theirs.exitcodes == [500]
+    assert b"PermissionError" in theirs.results[0]
+    assert own.exitcodes == [200 if has_own else 500]

@@ -1,11 +1,13 @@
 """Many jobs at once, by a filter: cancel, delete, replay; types by pattern."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from functory.operations import bulk
-from store.base import Code, JobFilter, JobState
+from store.base import Code, JobFilter, JobPage, JobState
+from tests.support.service import until
 from tests.support.web import SYSID, Site
 
 
@@ -213,3 +215,53 @@ async def test_many_types_do_not_break_off_a_search(site: Site, monkeypatch: pyt
     await add(site, "a", "b", "c")
     dry = await site.post("/acme/cancel", json={"type": "*", "dry_run": True})
     assert (dry.json["matched"], dry.json["more"]) == (6, False)
+
+
+@pytest.mark.parametrize("verb", ["cancel", "delete", "replay"])
+async def test_a_pattern_of_many_types_reads_as_much_as_one_type(
+    site: Site, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await add(site, *(f"mail{number}" for number in range(20)), "thumb")
+    reads, list_jobs = list[str](), site.store.list_jobs
+
+    async def counted(*args: Any, **more: Any) -> JobPage:
+        reads.append("read")
+        return await list_jobs(*args, **more)
+
+    async def reads_for(pattern: str) -> int:
+        reads.clear()
+        assert (await site.post(f"/acme/{verb}", json={"type": pattern, "dry_run": True})).status == 200
+        return len(reads)
+
+    monkeypatch.setattr(site.store, "list_jobs", counted)
+    assert await reads_for("mail*") == await reads_for("thumb") > 0
+
+
+async def test_a_tenant_does_one_of_these_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    began, let_go, list_jobs = list[str](), asyncio.Event(), site.store.list_jobs
+
+    async def held(tenant: str, *args: Any, **more: Any) -> JobPage:
+        began.append(tenant)
+        await let_go.wait()
+        return await list_jobs(tenant, *args, **more)
+
+    async def all_wait() -> bool:
+        own = site.service.bulk_turns._tenants.get("acme")
+        return own is not None and own.users == 3
+
+    async def both_have_begun() -> bool:
+        return {"acme", "other"} <= set(began)
+
+    await add(site, "thumb")
+    monkeypatch.setattr(site.store, "list_jobs", held)
+    asked = [
+        asyncio.ensure_future(site.post(f"/acme/{verb}", json={"type": "*", "dry_run": True}))
+        for verb in ("cancel", "delete", "replay")
+    ]
+    await until(all_wait)
+    asked.append(asyncio.ensure_future(site.post("/other/delete", key="other", json={"type": "nothing"})))
+    asked.append(asyncio.ensure_future(site.post("/other/delete", key="other", json={"key": "k"})))
+    await until(both_have_begun)
+    assert sorted(began) == ["acme", "other"]
+    let_go.set()
+    assert sorted([(await answer).json["matched"] for answer in asked]) == [0, 0, 0, 0, 2]

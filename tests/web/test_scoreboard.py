@@ -12,8 +12,9 @@ from functory.operations import scoreboard
 from functory.web.api import results
 from functory.web.app import WEB
 from functory.wire.scoreboard import TypeRow
-from store.base import JobPage, TypeCounters
+from store.base import HandlerSummary, JobPage, TypeCounters
 from store.errors import StoreUnavailable
+from tests.support.pages import visitor
 from tests.support.service import until
 from tests.support.web import Site
 
@@ -135,7 +136,71 @@ async def test_a_tenant_has_one_page_of_jobs_read_at_a_time(site: Site, monkeypa
     assert [len((await answer).json["jobs"]) for answer in asked] == [1, 1, 1, 0]
 
 
-@pytest.mark.parametrize("what", ["results", "children", "scoreboard"])
+async def test_who_asks_for_all_handlers_meanwhile_gets_one_answer_together(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, asks, let_go, list_handlers = 0, 0, asyncio.Event(), site.store.list_handlers
+    looks = site.listener._app[WEB].looks
+    ask = looks.ask
+
+    async def held(tenant: str) -> list[HandlerSummary]:
+        nonlocal reads
+        reads += 1
+        await let_go.wait()
+        return await list_handlers(tenant)
+
+    async def counted(*about: Any) -> bytes:
+        nonlocal asks
+        asks += 1
+        return await ask(*about)
+
+    async def is_begun() -> bool:
+        return reads == 1
+
+    async def all_have_asked() -> bool:
+        return asks == 6
+
+    await site.call("PUT", "/acme/handler/thumb", json={"lang": "worker", "body": ""})
+    monkeypatch.setattr(site.store, "list_handlers", held)
+    monkeypatch.setattr(looks, "ask", counted)
+    asked = [asyncio.ensure_future(site.get("/acme/handler"))]
+    await until(is_begun)
+    asked += [asyncio.ensure_future(site.get("/acme/handler")) for _ in range(5)]
+    await until(all_have_asked)
+    let_go.set()
+    assert [[row["type"] for row in (await answer).json["handlers"]] for answer in asked] == [["thumb"]] * 6
+    assert reads == 2
+
+
+@pytest.mark.parametrize(
+    ("page", "verb"),
+    [("jobs?state=waiting", "list_jobs"), ("failures", "list_failure_groups")],
+    ids=["jobs", "failures"],
+)
+async def test_a_list_on_a_page_waits_for_the_tenants_others(
+    site: Site, page: str, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, listings, read = list[str](), site.listener._app[WEB].listings, getattr(site.store, verb)
+
+    async def noted(*args: Any, **more: Any) -> Any:
+        began.append(verb)
+        return await read(*args, **more)
+
+    async def waits() -> bool:
+        return listings._tenants["acme"].users == 2
+
+    async with visitor(site, "acme") as acme:
+        assert (await acme.get(f"/ui/t/acme/{page}")).status == 200, "its frame is known from now on"
+        monkeypatch.setattr(site.store, verb, noted)
+        async with listings.of("acme"):
+            asked = asyncio.ensure_future(acme.get(f"/ui/t/acme/{page}"))
+            await until(waits)
+            assert not began
+        assert (await asked).status == 200
+    assert began == [verb]
+
+
+@pytest.mark.parametrize("what", ["results", "children", "failures", "scoreboard"])
 async def test_all_who_wait_while_the_store_is_away_are_told_after_one_timeout(
     site: Site, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +221,7 @@ async def test_all_who_wait_while_the_store_is_away_are_told_after_one_timeout(
     paths = {
         "results": ("list_jobs", ["/acme/results?state=waiting"] * 5),
         "children": ("list_children", [f"/acme/job/{job_id}/children"] * 5),
+        "failures": ("list_failure_groups", ["/acme/failures"] * 5),
         "scoreboard": ("get_counters", [f"/acme/scoreboard?window_s={60 * n}" for n in range(1, 6)]),
     }
     verb, asked_for = paths[what]

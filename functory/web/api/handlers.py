@@ -5,16 +5,18 @@ from functools import partial
 from typing import Any, Final
 
 import msgspec
+from aiohttp import web
 
 from functory.errors import BadRequest, InvalidInput
 from functory.execution.handler_document import decode_handler
+from functory.loops.slices import Slices
 from functory.operations import handlers as operations
 from functory.operations.folders import Archive, download_folder, take_archive
 from functory.operations.packages import packages_of
 from functory.web.api.handler_fields import decode_handler_fields
 from functory.web.api.large_job import in_memory, json_in_pieces
 from functory.web.api.submission import new_payload
-from functory.web.http.answers import JSON_HEADERS
+from functory.web.http.answers import JSON_HEADERS, json_bytes
 from functory.web.http.endpoint import Call
 from functory.web.http.outflow import LARGE_BYTES, PIECE_BYTES, LargeAnswer
 from functory.web.http.presence import while_present
@@ -44,6 +46,8 @@ routes = Routes()
 
 _HELD_BYTES: Final = 8 << 20
 """What a download keeps in memory, at most: some pieces of files."""
+_ROW: Final = 40
+"""What a row of a list costs, as slices count it."""
 _BODY: Final = ("text/plain", "application/json", *KIND_OF_CONTENT_TYPE)
 
 
@@ -124,9 +128,18 @@ async def delete_handler(call: Call) -> Done:
     return Done()
 
 
-@routes.add("GET", "/{tenant}/handler", scope="read", summary="The active handlers")
-async def list_handlers(call: Call) -> HandlerList:
-    return HandlerList([_show_row(row) for row in await operations.list_handlers(call.service, call.tenant)])
+@routes.add("GET", "/{tenant}/handler", scope="read", summary="The active handlers", answer=HandlerList)
+async def list_handlers(call: Call) -> web.Response:
+    """Made as the scoreboard is: there may be thousands."""
+    return json_bytes(await call.web.looks.ask(call.tenant, "handlers", lambda: _handlers(call)))
+
+
+async def _handlers(call: Call) -> bytes:
+    rows, slices = list[HandlerRow](), Slices()
+    for row in await operations.list_handlers(call.service, call.tenant):
+        rows.append(_show_row(row))
+        await slices.spend(_ROW)
+    return msgspec.json.encode(HandlerList(rows))
 
 
 @routes.add("GET", "/{tenant}/handler/{type}/versions", scope="read", summary="The versions of a handler, newest first")

@@ -156,13 +156,15 @@ async def _time_line(call: Call, query: BucketsQuery) -> bytes:
 
 @routes.add("GET", "/{tenant}/failures", scope="read", summary="Runs that failed, grouped by their kind")
 async def list_failures(call: Call, query: FailuresQuery) -> FailureList:
-    groups = await scoreboard.failures(
-        call.service,
-        call.tenant,
-        named=query.type,
-        since_ms=query.since_ms,
-        limit=query.limit,
-    )
+    async with call.web.listings.of(call.tenant):
+        call.refuse_unheard()
+        groups = await scoreboard.failures(
+            call.service,
+            call.tenant,
+            named=query.type,
+            since_ms=query.since_ms,
+            limit=query.limit,
+        )
     return FailureList([FailureRow(type_of(it.jobtype), *it[1:]) for it in groups])
 
 

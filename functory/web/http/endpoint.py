@@ -80,7 +80,8 @@ class Web:
     """At all types of a tenant: the answers, as they are sent."""
 
     listings: TenantTurns = field(default_factory=lambda: _reading_turns(4))
-    """For pages of jobs: the store has few readers, and a single read waits for one page of a tenant, not for all."""
+    """For lists of jobs and failures: the store has few readers, and a single read waits for one list of a tenant, not
+    for all."""
 
     def charge(self, principal: Principal) -> None:
         """Charge the key for one request. Raises RateLimited."""

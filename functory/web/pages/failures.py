@@ -26,13 +26,14 @@ async def list_failures(call: PageCall) -> Page:
     type_name = call.query("type")
     groups: list[FailureGroup] = []
     try:
-        groups = await scoreboard.failures(
-            call.service,
-            call.tenant,
-            named=type_name or None,
-            since_ms=max(call.now_ms - WINDOWS[window], 0),
-            limit=_MAX_GROUPS,
-        )
+        async with call.tools.web.listings.of(call.tenant):
+            groups = await scoreboard.failures(
+                call.service,
+                call.tenant,
+                named=type_name or None,
+                since_ms=max(call.now_ms - WINDOWS[window], 0),
+                limit=_MAX_GROUPS,
+            )
     except InvalidInput as error:
         call.refusal = str(error)
     values = {

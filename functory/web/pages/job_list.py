@@ -96,7 +96,10 @@ async def list_jobs(call: PageCall) -> Page:
                 call.service, call.tenant, states, where, contains, call.is_heard, named=type_name or None, **listing
             )
         else:
-            page = await jobs.list_states(call.service, call.tenant, states, where, named=type_name or None, **listing)
+            async with call.tools.web.listings.of(call.tenant):
+                page = await jobs.list_states(
+                    call.service, call.tenant, states, where, named=type_name or None, **listing
+                )
     except (InvalidInput, InvalidValue) as error:
         call.refusal, page = str(error), JobPage((), None)
     values = {

@@ -33,6 +33,8 @@ _FS_RIGHTS: Final = {
 _NET_TCP: Final = 0b11  # bind, connect
 _CONNECT_TCP: Final = 0b10
 _SCOPE_ABSTRACT_UNIX_AND_SIGNAL: Final = 0b11
+_SCOPES: Final = 6
+"""The first ABI that has them (Linux 6.12)."""
 
 _ON_A_FILE: Final = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _READ: Final = _EXECUTE | _READ_FILE | _READ_DIR
@@ -60,6 +62,11 @@ def abi() -> int:
         return 0
 
 
+def keeps_unix_sockets() -> bool:
+    """Whether abstract unix sockets stay inside, also where contexts share a network."""
+    return abi() >= _SCOPES
+
+
 def restrict(*, readable: Iterable[str], writable: Iterable[str], network: bool, port: int, serves: int) -> None:
     """Confine this process for ever. Paths that do not exist are left out: nothing is granted by them.
 
@@ -74,7 +81,7 @@ def restrict(*, readable: Iterable[str], writable: Iterable[str], network: bool,
     if version >= 4:
         attributes.net = 0 if network else _NET_TCP
         size = 16
-    if version >= 6:
+    if version >= _SCOPES:
         attributes.scoped = _SCOPE_ABSTRACT_UNIX_AND_SIGNAL
         size = 24
     ruleset = kernel.syscall(kernel.SYS_LANDLOCK_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(size), 0)

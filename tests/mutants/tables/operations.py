@@ -221,8 +221,18 @@ MUTANTS: list[Mutant] = [
     job_log("what was shown is shown again", "    return kept[offset - begins :]", "    return kept"),
     bulk(
         "a dry run cancels",
-        "    if dry_run or not ids:\n        return BulkReport(ids, 0, more, found.schedules)\n",
+        "        if dry_run or not ids:\n            return BulkReport(ids, 0, more, found.schedules)\n",
         "",
+    ),
+    in_file("functory/operations/service.py", "tests/web/test_bulk.py")(
+        "a tenant cancels and deletes many jobs as often at a time as it likes",
+        "TenantTurns(Semaphore(16), 1, (StoreUnavailable,))",
+        "TenantTurns(Semaphore(16), 9, (StoreUnavailable,))",
+    ),
+    in_file("functory/operations/finding.py", "tests/web/test_bulk.py")(
+        "a pattern that matches nothing means all",
+        "tuple(await types_matching(service, tenant, pattern))",
+        "tuple(await types_matching(service, tenant, pattern)) or None",
     ),
     bulk("schedules are cancelled with the rest", "return self._schedules or not record.job.repeat", "return True"),
     patterns(

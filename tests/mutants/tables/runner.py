@@ -177,6 +177,7 @@ MUTANTS: list[Mutant] = [
     masking("the types of new jobs are searched on the loop", " + sum(len(new.type) for new in stopped.new_jobs)", ""),
     secret_forms("base64 is hidden in one alignment only", "for offset in range(3):", "for offset in range(1):"),
     secret_forms("hex in capitals is shown", "    yield data.hex().upper().encode()\n", ""),
+    secret_forms("what a shell quotes is shown", '        yield data.replace(b"\'", quoted)\n', "        continue\n"),
     secret_forms("small letters in a URL are shown", "found[0].lower()", "found[0]"),
     raw_log(
         "new jobs past the limit are read",

@@ -53,9 +53,19 @@ MUTANTS: list[Mutant] = [
         "",
     ),
     seccomp("any socket can be made", "    code += _refuse_unless(syscalls.SOCKET[column], _ARG0, families)\n", ""),
+    in_file("runner/sandbox/launcher.py", "tests/security/test_layers.py")(
+        "with the network granted, abstract sockets of others are in reach",
+        "(is_scoped or not view.network)",
+        "True",
+    ),
+    in_file("runner/sandbox/launcher.py", "tests/security/test_layers.py")(
+        "Landlock is taken to know abstract sockets on any kernel",
+        "Layer.LANDLOCK in self.layers and landlock.keeps_unix_sockets()",
+        "Layer.LANDLOCK in self.layers",
+    ),
     seccomp(
         "unix sockets of the machine are in reach",
-        "(*((socket.AF_UNIX,) if namespaces else ()),",
+        "(*((socket.AF_UNIX,) if unix else ()),",
         "(*((socket.AF_UNIX,)),",
     ),
     seccomp("the network is open to all", "*(_NETWORK_FAMILIES if network else ())", "*_NETWORK_FAMILIES"),

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import shlex
 import shutil
 import string
 import subprocess
@@ -89,6 +90,9 @@ AWKWARD = "it's ~5$ (a*b)!"
         repr(f'{{"k": "{AWKWARD}"}}'.encode()),
         ascii(f'"ä" {AWKWARD}'),
         r"'it\'s ~5$ (a*b)!'",  # var_export, util.inspect
+        shlex.quote(AWKWARD),  # and dash, in what `set` and `export -p` print
+        r"'it'\''s ~5$ (a*b)!'",  # bash, and php's escapeshellarg
+        '"it\'s ~5\\$ (a*b)!"',  # bash's `export -p`
     ],
 )
 def test_the_forms_of_other_languages_are_hidden(form: str) -> None:

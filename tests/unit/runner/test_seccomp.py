@@ -40,7 +40,7 @@ def run(program: bytes, arch: int, number: int, arguments: tuple[int, ...] = ())
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_the_listed_calls_are_refused(machine: str) -> None:
-    program = seccomp.build(network=False, namespaces=True, machine=machine)
+    program = seccomp.build(network=False, namespaces=True, unix=True, machine=machine)
     for name, numbers in syscalls.DENIED.items():
         number = numbers[COLUMN[machine]]
         if number is not None:
@@ -49,7 +49,7 @@ def test_the_listed_calls_are_refused(machine: str) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_another_architecture_is_killed_and_x32_is_refused(machine: str) -> None:
-    program = seccomp.build(network=True, namespaces=True, machine=machine)
+    program = seccomp.build(network=True, namespaces=True, unix=True, machine=machine)
     for arch in {0x4000_0003, 0x4000_0028, *ARCH.values()} - {ARCH[machine]}:  # i386, arm, the other one
         assert run(program, arch, 0) == KILL
     if machine == "x86_64":
@@ -58,11 +58,11 @@ def test_another_architecture_is_killed_and_x32_is_refused(machine: str) -> None
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("network", [False, True])
-@pytest.mark.parametrize("namespaces", [False, True])
-def test_sockets(machine: str, network: bool, namespaces: bool) -> None:
-    program = seccomp.build(network=network, namespaces=namespaces, machine=machine)
+@pytest.mark.parametrize("unix", [False, True])
+def test_sockets(machine: str, network: bool, unix: bool) -> None:
+    program = seccomp.build(network=network, namespaces=True, unix=unix, machine=machine)
     number = syscalls.SOCKET[COLUMN[machine]]
-    granted = {socket.AF_UNIX} if namespaces else set()
+    granted = {socket.AF_UNIX} if unix else set()
     if network:
         granted |= {socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK}
     for family in range(64):
@@ -74,8 +74,8 @@ def test_sockets(machine: str, network: bool, namespaces: bool) -> None:
 @pytest.mark.parametrize("machine", MACHINES)
 def test_with_a_proxy_there_is_tcp_and_nothing_else_of_the_network(machine: str) -> None:
     number = syscalls.SOCKET[COLUMN[machine]]
-    program = seccomp.build(network=False, namespaces=True, proxied=True, machine=machine)
-    shared = seccomp.build(network=False, namespaces=False, proxied=True, machine=machine)
+    program = seccomp.build(network=False, namespaces=True, unix=True, proxied=True, machine=machine)
+    shared = seccomp.build(network=False, namespaces=False, unix=False, proxied=True, machine=machine)
     flags = socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
     for family in range(64):
         for kind in range(16):
@@ -90,14 +90,14 @@ def test_with_a_proxy_there_is_tcp_and_nothing_else_of_the_network(machine: str)
 @pytest.mark.parametrize("machine", MACHINES)
 def test_no_family_is_hidden_in_the_upper_half_of_the_argument(machine: str) -> None:
     """The kernel takes an int: the upper 32 bits change nothing, for it or for the filter."""
-    program = seccomp.build(network=False, namespaces=True, machine=machine)
+    program = seccomp.build(network=False, namespaces=True, unix=True, machine=machine)
     number = syscalls.SOCKET[COLUMN[machine]]
     assert run(program, ARCH[machine], number, (socket.AF_INET | 1 << 32, 1, 0)) == "EPERM"
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_new_namespaces_and_terminals(machine: str) -> None:
-    program = seccomp.build(network=False, namespaces=True, machine=machine)
+    program = seccomp.build(network=False, namespaces=True, unix=True, machine=machine)
     arch, column = ARCH[machine], COLUMN[machine]
     for flag in (0x2_0000, 0x200_0000, 0x400_0000, 0x800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000):
         assert run(program, arch, syscalls.CLONE[column], (flag | 17,)) == "EPERM"
@@ -110,8 +110,8 @@ def test_new_namespaces_and_terminals(machine: str) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_system_v_ipc_needs_a_namespace(machine: str) -> None:
-    shared = seccomp.build(network=False, namespaces=False, machine=machine)
-    own = seccomp.build(network=False, namespaces=True, machine=machine)
+    shared = seccomp.build(network=False, namespaces=False, unix=False, machine=machine)
+    own = seccomp.build(network=False, namespaces=True, unix=True, machine=machine)
     for numbers in syscalls.SYSTEM_V_IPC.values():
         number = numbers[COLUMN[machine]]
         assert number is not None
@@ -121,19 +121,19 @@ def test_system_v_ipc_needs_a_namespace(machine: str) -> None:
 
 @given(st.sampled_from(MACHINES), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.booleans())
 def test_every_call_gets_an_answer(machine: str, arch: int, number: int, network: bool) -> None:
-    program = seccomp.build(network=network, namespaces=True, machine=machine)
+    program = seccomp.build(network=network, namespaces=True, unix=True, machine=machine)
     assert run(program, arch, number) in {ALLOW, KILL, "EPERM", "ENOSYS"}
 
 
 def test_an_unknown_architecture_is_an_error_and_no_empty_filter() -> None:
     with pytest.raises(IsolationError, match="riscv64"):
-        seccomp.build(network=False, namespaces=True, machine="riscv64")
+        seccomp.build(network=False, namespaces=True, unix=True, machine="riscv64")
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("network", [False, True])
 def test_socket_pairs_are_unix_ones(machine: str, network: bool) -> None:
-    program = seccomp.build(network=network, namespaces=False, machine=machine)
+    program = seccomp.build(network=network, namespaces=False, unix=False, machine=machine)
     for family in range(64):
         expected = ALLOW if family == socket.AF_UNIX else "EPERM"
         assert run(program, ARCH[machine], syscalls.SOCKETPAIR[COLUMN[machine]], (family, 1, 0)) == expected
@@ -141,7 +141,7 @@ def test_socket_pairs_are_unix_ones(machine: str, network: bool) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_nobody_watches_files(machine: str) -> None:
-    program = seccomp.build(network=False, namespaces=True, machine=machine)
+    program = seccomp.build(network=False, namespaces=True, unix=True, machine=machine)
     fcntl = syscalls.FCNTL[COLUMN[machine]]
     for command in (1024, 1026):
         assert run(program, ARCH[machine], fcntl, (3, command, 0)) == "EPERM"
