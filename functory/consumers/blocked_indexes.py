@@ -2,9 +2,13 @@
 
 A pause is measured with a clock that nobody sets: `next_ms` of an index only shows when it ends. What the last leader
 noted goes on here, with its tries and since when it blocks.
+
+Ensures: at most MOST are known, the lowest, because progress waits for those. The others are told of again by each look
+at the window, and have their turn when there is room.
 """
 
 from collections.abc import Iterable
+from heapq import nsmallest
 from typing import Final
 
 import msgspec
@@ -14,6 +18,7 @@ from scheduler.retry import RetryPolicy, backoff_s
 from store.base import Code, IndexEnd
 from vocabulary.clock import Clock
 
+MOST: Final = 1000
 _FEW: Final = 20
 """That a note names."""
 
@@ -23,6 +28,8 @@ class BlockedIndexes:
         self._clock = clock
         self._retry = retry
         self._blocked = {it.index: it for it in noted}
+        self._highest: int | None = None
+        """Of all; None: it is not known, because they have changed since."""
         self._due_s: dict[int, float] = {}
         """When they are tried again. One that was cancelled is left to whoever cancelled it, and is not in here."""
         self._queued: set[int] = set()
@@ -34,16 +41,19 @@ class BlockedIndexes:
         return len(self._blocked)
 
     def lowest(self) -> list[Blocked]:
-        return [self._blocked[index] for index in sorted(self._blocked)[:_FEW]]
+        return [self._blocked[index] for index in nsmallest(_FEW, self._blocked)]
 
     def ended(self, end: IndexEnd, code: Code) -> Blocked | None:
         """A job did not end well: it will be queued again, later and later. None if that is known, because each look
-        tells of it again. Somebody else may have queued the job, too."""
+        tells of it again, or if there is no room for it. Somebody else may have queued the job, too."""
         known = self._blocked.get(end.seq)
+        if known is None and not self._make_room(end.seq):
+            return None
         if known is not None and end.seq not in self._queued and known.code == code.value:
             if end.seq in self._unseen:
                 self._go_on(known)
             return None
+        self._highest = None
         now_ms, tries = self._clock.now_ms(), 1 if known is None else known.tries + 1
         since_ms = now_ms if known is None else known.since_ms
         self.free(end.seq)
@@ -80,6 +90,7 @@ class BlockedIndexes:
 
     def free(self, index: int) -> bool:
         """It blocks no more. False if it did not."""
+        self._highest = None
         self._queued.discard(index)
         self._unseen.discard(index)
         self._due_s.pop(index, None)
@@ -89,6 +100,14 @@ class BlockedIndexes:
         """Progress has gone past these."""
         for index in [index for index in self._blocked if index <= processed]:
             self.free(index)
+
+    def _make_room(self, index: int) -> bool:
+        """Lower indexes take the place of higher ones."""
+        if len(self._blocked) < MOST:
+            return True
+        if self._highest is None:
+            self._highest = max(self._blocked)
+        return index < self._highest and self.free(self._highest)
 
     def _rest(self, index: int) -> Blocked:
         blocked = self._blocked[index]

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from functory.consumers.led_consumer import LedConsumer, OutOfStep, Surroundings
+from functory.consumers.look_pace import LookPace
 from functory.consumers.pull import Ask
 from functory.consumers.terms import terms_from
 from functory.execution.endings import Ending, Recorded
@@ -60,7 +61,8 @@ class ConsumerLeaders:
         consumer is led that may be of another tenant than the one that is known by its name."""
         self._shared = shared
         self._settings = settings
-        self._around = Surroundings(shared, settings.retry, self._queued, self._moved, ask, admit)
+        pace = LookPace(shared.clock)
+        self._around = Surroundings(shared, settings.retry, self._queued, self._moved, ask, admit, pace)
         self._listeners = listeners
         self._refresh_tenants = refresh_tenants
         self._tasks: dict[Key, asyncio.Task[None]] = {}

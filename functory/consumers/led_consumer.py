@@ -9,7 +9,7 @@ it disagrees, the consumer ends with OutOfStep or Conflict, and begins again fro
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from math import inf
 from typing import Any, Final, NamedTuple
 
@@ -17,9 +17,10 @@ import msgspec
 
 from functory.consumers.blocked_indexes import BlockedIndexes
 from functory.consumers.consumer import Consumer
+from functory.consumers.look_pace import LookPace
 from functory.consumers.pull import Ask, PullSource, SourceTrouble
 from functory.consumers.roles import Job, Notified
-from functory.consumers.terms import Skipped, Terms, encode, note_from
+from functory.consumers.terms import Blocked, Skipped, Terms, encode, note_from
 from functory.errors import QuotaExceeded
 from functory.loops.shared import Shared
 from journal import InvalidWrite
@@ -36,8 +37,10 @@ _FEW: Final = 20
 _MOST_PULLS: Final = 50
 """Jobs that one look asks a source for: what has ended meanwhile waits for its end."""
 _WORDS: Final = 300
-_STEP: Final = 500
-"""Indexes that start in one go."""
+STEP: Final = 500
+"""Indexes that start, end or are queued again in one go."""
+_TELL_EVERY_S: Final = 60.0
+"""So often the log says that a consumer is blocked: it can be by thousands of indexes."""
 
 
 class OutOfStep(Exception):
@@ -57,6 +60,7 @@ class Surroundings(NamedTuple):
     """For sources that are pulled."""
     admit: Callable[[str, bytes], Awaitable[None]]
     """Whether the tenant may have a job of this type with this payload. Raises QuotaExceeded, InvalidWrite."""
+    pace: LookPace
 
 
 class LedConsumer:
@@ -79,6 +83,10 @@ class LedConsumer:
         """Progress, last started index and note, as the store has them."""
         self._wants_look = True
         """Jobs may have ended on other daemons."""
+        self._turn_s: float | None = None
+        """When it may look at its window, if it waits for that."""
+        self._told_s = -inf
+        """When the log last said that it is blocked."""
         self._is_handing_over = False
         self._source = PullSource(around.ask, jobtype_of(record.tenant, terms.pull)) if terms.pull else None
         self._source_head = 0
@@ -109,7 +117,7 @@ class LedConsumer:
             and not self._blocked
             and not window.in_work
             and window.started >= self._head
-            and (window.processed, self._started, encode(self._note)) == self._written
+            and (window.processed, self._started, self._noted()) == self._written
             and (not self.terms.on_progress or self._written[0] <= self._note.told)
         )
 
@@ -149,20 +157,33 @@ class LedConsumer:
         await self._tell_again()
         window = self.consumer.window
         has_due = bool(self._blocked.due())  # one that has ended well elsewhere is not to run again
-        if (self._wants_look or has_due) and window.in_work:
+        if (self._wants_look or has_due) and window.in_work and self._has_turn():
             self._wants_look = False
             await self._move(look_from=window.processed)
+            await self._retry_blocked()
         elif self._wants_look or self._head - window.started < self.terms.max_processing:
             report = await self._store.look_at_window(self.record.tenant, self.jobtype, after=0, until=0)
             self._head = report.head
-        await self._retry_blocked()
-        if window.processed == self._written[0] and encode(self._note) != self._written[2]:
+        if window.processed == self._written[0] and self._noted() != self._written[2]:
             await self._move()  # nothing else would bring the note to the store
         head = self._head if self._source is None else await self._head_of_source(self._source)
         return window.started if await self._is_next_behind() else head
 
+    def _has_turn(self) -> bool:
+        """Whether it may look at its window now. If not, it is woken when it may."""
+        now_s = self._clock.monotonic_s()
+        if self._turn_s is None:
+            window = self.consumer.window
+            self._turn_s = self._around.pace.take_turn_s(self.record.tenant, window.started - window.processed)
+            if self._turn_s > now_s:
+                asyncio.get_running_loop().call_later(self._turn_s - now_s, self.consumer.check)
+        if self._turn_s > now_s:
+            return False
+        self._turn_s = None
+        return True
+
     async def at_index(self, index: int) -> Job[None] | None:
-        if index % _STEP == 0:
+        if index % STEP == 0:
             await asyncio.sleep(0)
         if self._source is not None and index > self._head and not await self._pull(self._source, index):
             return None
@@ -234,7 +255,6 @@ class LedConsumer:
         self._head, self._started = report.head, report.processed
         self._written = (report.processed, report.processed, self.record.note)
         self._blocked.free_through(report.processed)
-        self._note_blocked()
         return report.processed
 
     async def set_processed_index(self, index: int) -> None:
@@ -244,7 +264,7 @@ class LedConsumer:
     async def _move(self, look_from: int | None = None) -> None:
         """Write what has changed, and learn what has ended. One at a time."""
         async with self._turn:
-            wanted = (self.consumer.window.processed, self._started, encode(self._note))
+            wanted = (self.consumer.window.processed, self._started, self._noted())
             if wanted == self._written and look_from is None:
                 return
             tenant, name, jobtype = self.record[:3]
@@ -258,7 +278,9 @@ class LedConsumer:
             self._head, self._written = report.head, wanted
         if released > after:
             self._around.queued(jobtype)
-        for end in report.ends:
+        for place, end in enumerate(report.ends):
+            if place % STEP == STEP - 1:
+                await asyncio.sleep(0)
             self.ended(end)
 
     async def _hold_older(self) -> None:
@@ -276,30 +298,35 @@ class LedConsumer:
     # Indexes that did not end well
 
     def _done(self, index: int) -> None:
-        if self._blocked.free(index):
-            self._note_blocked()
+        self._blocked.free(index)
         self.consumer.notify_job_is_done(index)
 
     def _block(self, end: IndexEnd, code: Code) -> None:
         blocked = self._blocked.ended(end, code)
         if blocked is None:
             return
-        self._note_blocked()
-        details = {"tenant": self.record.tenant, "consumer": self.record.name, "index": end.seq, "id": end.job_id}
-        level = logging.WARNING if blocked.tries == 1 else logging.INFO
-        log.log(level, "consumer.blocked", extra={**details, "code": code.value, "tries": blocked.tries})
+        now_s = self._clock.monotonic_s()
+        if now_s - self._told_s >= _TELL_EVERY_S:
+            self._told_s = now_s
+            details = {"tenant": self.record.tenant, "consumer": self.record.name, "index": end.seq, "id": end.job_id}
+            log.warning("consumer.blocked", extra={**details, "code": code.value, "tries": blocked.tries})
         self.consumer.check()
 
-    def _note_blocked(self) -> None:
+    def _noted(self) -> str:
+        """The note as it is now."""
         self._note.blocks = len(self._blocked)
         self._note.blocked = self._blocked.lowest()
+        return encode(self._note)
 
     async def _retry_blocked(self) -> None:
         due = self._blocked.due()
-        if not due:
-            return
+        for start in range(0, len(due), STEP):
+            await self._queue_again(due[start : start + STEP])
+
+    async def _queue_again(self, due: Sequence[Blocked]) -> None:
         tenant, now_ms = self.record.tenant, self._clock.now_ms()
-        queued = await self._store.replay_jobs(tenant, [it.job_id for it in due], dt_ms=now_ms, now_ms=now_ms)
+        job_ids = [it.job_id for it in due]
+        queued = {*await self._store.replay_jobs(tenant, job_ids, dt_ms=now_ms, now_ms=now_ms)}
         for it in due:
             if it.job_id in queued:
                 self._blocked.queued(it.index)
@@ -310,7 +337,6 @@ class LedConsumer:
                     self._blocked.put_off(it.index, why)
                 else:
                     self._blocked.queued(it.index)
-        self._note_blocked()
 
     async def _why_not_queued(self, job_id: str) -> str:
         """ "": somebody else has queued it again, or deleted it."""

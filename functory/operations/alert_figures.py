@@ -1,7 +1,8 @@
 """The figures that the rules of a tenant are held against: from counters and buckets, never from jobs.
 
-However many rules there are, each question is asked once: what counts is how many windows of time they have. Between
-two questions, and in slices, others have their turn.
+However many rules there are, each question is asked once if those about the same window come one after the other: what
+counts is how many windows of time they have. The answers about one window are kept at a time: a tenant has thousands of
+types, and they would be some hundred megabytes. Between two questions, and in slices, others have their turn.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -28,14 +29,16 @@ Counts = Mapping[str, int]
 
 
 class TenantFigures:
-    """Of one look: what was asked is kept until it is over."""
+    """Of one look: what was asked is kept until it is over, and of windows the last."""
 
     def __init__(self, service: Service, tenant: str, now_ms: int) -> None:
         self._service = service
         self._tenant = tenant
         self._now_ms = now_ms
         self._counters: Sequence[TypeCounters] | None = None
-        self._counts: dict[tuple[frozenset[Code], int], Counts] = {}
+        self._counts: dict[frozenset[Code], Counts] = {}
+        """What ended in the last window that was asked about."""
+        self._window_s = 0
         self._waiting: Counts | None = None
         self._unserved: Counts | None = None
 
@@ -73,11 +76,12 @@ class TenantFigures:
         return self._counters
 
     async def _ended(self, codes: frozenset[Code], window_s: int) -> Counts:
-        about = (codes, window_s)
-        if about not in self._counts:
+        if window_s != self._window_s:
+            self._counts, self._window_s = {}, window_s
+        if codes not in self._counts:
             spans = spans_of(window_s, self._now_ms)
-            self._counts[about] = await self._service.store.count_by_type(self._tenant, codes, spans)
-        return self._counts[about]
+            self._counts[codes] = await self._service.store.count_by_type(self._tenant, codes, spans)
+        return self._counts[codes]
 
     async def _oldest(self) -> Counts:
         """Since when the oldest job of each type could run, but for paused types."""

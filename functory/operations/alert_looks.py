@@ -46,12 +46,15 @@ async def look_at_alerts(
     mix: Callable[[list[Rule]], None] = random.shuffle,
 ) -> None:
     """Nothing is looked at while the tenant is suspended: its rules stand as they stood. They come in another order
-    each time: if a look ends early, it is not always the same ones that nobody looks at. Raises StoreUnavailable."""
+    each time: if a look ends early, it is not always the same ones that nobody looks at. Those about the same window
+    come together. Raises StoreUnavailable."""
     who = await principal_of(service, tenant, ACTOR, frozenset())
     if who is None or who.suspended:
         return
     rules = await list_alerts(service, tenant)
     mix(rules)
+    places = {rule.terms.window_s: place for place, rule in enumerate(rules)}
+    rules.sort(key=lambda rule: places[rule.terms.window_s])
     notifying = {rule.terms.notify for rule in rules}
     figures = TenantFigures(service, tenant, moment.now_ms)
     for rule in rules:

@@ -3,6 +3,9 @@
 A body of 16 MiB can come in 16 KiB of gzip, on any number of connections. Before a large one is read, room is taken for
 as much as it can become; who finds none waits, with the body still on its way. A tenant waits for its own bodies, and
 for those of others only when all tenants together have many.
+
+Bodies may come slowly, and tenants may send as many as they like. Ensures: a tenant that has none under way goes before
+those that have some, however long theirs have waited; and these leave a part of the room free for it.
 """
 
 import asyncio
@@ -17,6 +20,8 @@ from functory.errors import NotReadyYet
 from functory.web.http.body import Grown
 from vocabulary.sizes import MIB
 
+_LEFT_PART: Final = 5
+"""One in so many bytes is for tenants that have nothing under way."""
 _MOST_PACKED: Final = 1032
 """Bytes that one byte of deflate can become."""
 _LONGEST_WAIT_S: Final = 10.0
@@ -34,6 +39,8 @@ class BodyRoom:
         self._of_one_bytes = of_one_bytes
         self.free_bytes = free_bytes
         self._taken: Counter[str] = Counter()
+        self._waiting: Counter[str] = Counter()
+        """Bodies that wait, by tenant."""
         self._left = asyncio.Condition()
 
     @asynccontextmanager
@@ -44,7 +51,8 @@ class BodyRoom:
             return
         async with self._left:
             has_waited = not self._fits(tenant, size_bytes)
-            await self._left.wait_for(lambda: self._fits(tenant, size_bytes))
+            if has_waited:
+                await self._wait(tenant, size_bytes)
             self._taken[tenant] += size_bytes
         try:
             yield has_waited
@@ -77,12 +85,25 @@ class BodyRoom:
 
             yield grow
 
+    async def _wait(self, tenant: str, size_bytes: int) -> None:
+        """Until there is room. The lock is held."""
+        self._waiting[tenant] += 1
+        try:
+            await self._left.wait_for(lambda: self._fits(tenant, size_bytes))
+        finally:
+            self._waiting[tenant] -= 1
+            self._waiting = +self._waiting
+            self._left.notify_all()  # others may have stood back for it
+
     def _fits(self, tenant: str, size_bytes: int) -> bool:
         """What is larger than all room fits when nothing else is there."""
         mine, all_bytes = self._taken[tenant], self._taken.total()
-        return (not mine or mine + size_bytes <= self._of_one_bytes) and (
-            not all_bytes or all_bytes + size_bytes <= self._in_all_bytes
-        )
+        if not mine:
+            return not all_bytes or all_bytes + size_bytes <= self._in_all_bytes
+        if any(not self._taken[other] for other in self._waiting):
+            return False
+        most_bytes = self._in_all_bytes - self._in_all_bytes // _LEFT_PART
+        return mine + size_bytes <= self._of_one_bytes and all_bytes + size_bytes <= most_bytes
 
 
 def most_bytes(request: web.BaseRequest, limit_bytes: int) -> int:

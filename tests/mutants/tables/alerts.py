@@ -45,6 +45,12 @@ MUTANTS: list[Mutant] = [
         "figures.ended > 0 and",
     ),
     looks(
+        "rules about one window ask for the same again and again",
+        "    rules.sort(key=lambda rule: places[rule.terms.window_s])\n",
+        "",
+        tests="tests/service/test_alert_windows.py",
+    ),
+    looks(
         "who did not make a change tells of it, too",
         "            return  # somebody was quicker, and goes on with it\n",
         "            written = Rule(rule.record, rule.terms, standing)\n",

@@ -13,6 +13,7 @@ blocked = in_file(
     "tests/service/test_consumers.py tests/service/test_blocked_consumers.py",
 )
 PARENTS = "tests/service/test_consumers_of_parents.py"
+LARGE = "tests/service/test_large_windows.py"
 leaders = in_file("functory/consumers/leaders.py", "tests/service/test_consumers.py")
 
 AGAIN = "tests/service/test_consumers_again.py"
@@ -67,6 +68,30 @@ MUTANTS: list[Mutant] = [
         "the next leader does not go on with an index that blocks",
         "            if end.seq in self._unseen:\n                self._go_on(known)\n",
         "",
+    ),
+    blocked(
+        "thousands that block are all kept in memory",
+        "        if len(self._blocked) < MOST:",
+        "        if True:",
+        tests="tests/unit/functory/test_blocked_indexes.py",
+    ),
+    led(
+        "thousands that failed are queued again in one write",
+        "self._queue_again(due[start : start + STEP])",
+        "self._queue_again(due)",
+        tests=LARGE,
+    ),
+    led(
+        "each of thousands that failed has a line in the log",
+        "        if now_s - self._told_s >= _TELL_EVERY_S:",
+        "        if True:",
+        tests=LARGE,
+    ),
+    led(
+        "large windows are looked at as often as small ones",
+        "        if self._turn_s > now_s:\n            return False",
+        "        if self._turn_s < 0:\n            return False",
+        tests=LARGE,
     ),
     led("jobs that waited before are not held", "            await self._hold_older()\n", ""),
     leaders(

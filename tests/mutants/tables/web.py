@@ -17,6 +17,7 @@ signin = in_file("functory/web/pages/signin.py", PAGES)
 origins = in_file("functory/web/pages/allowed_origins.py", PAGES)
 assets = in_file("functory/web/pages/assets.py", ESCAPING)
 progress = in_file("functory/web/http/progress.py", "tests/web/test_progress.py")
+room = in_file("functory/web/http/body_room.py", "tests/unit/web/test_body_room.py")
 throttle = in_file("functory/web/pages/throttle.py", PAGES)
 express = in_file("functory/web/express.py", "tests/web/test_express_waits.py")
 connection = in_file("functory/web/connection.py", "tests/web/test_express_waits.py")
@@ -38,6 +39,21 @@ def unescaped(name: str, file: str, old: str) -> Mutant:
 
 
 MUTANTS: list[Mutant] = [
+    room(
+        "who has large bodies under way goes before who has none",
+        "        if any(not self._taken[other] for other in self._waiting):\n            return False\n",
+        "",
+    ),
+    room(
+        "two tenants take all room for large bodies",
+        "        most_bytes = self._in_all_bytes - self._in_all_bytes // _LEFT_PART",
+        "        most_bytes = self._in_all_bytes",
+    ),
+    room(
+        "who stood back is not told",
+        "            self._left.notify_all()  # others may have stood back for it",
+        "            pass",
+    ),
     settings("options may be nested as deeply as can be read", "    if is_too_deep(options):", "    if False:"),
     paths(
         "a word that a path begins with hides the paths of tenants",

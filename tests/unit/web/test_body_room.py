@@ -42,6 +42,55 @@ async def test_all_together_are_bounded() -> None:
     await second
 
 
+async def test_tenants_that_have_much_under_way_leave_room_for_one_that_has_nothing() -> None:
+    """Their bodies may come as slowly as they like."""
+    room, never = BodyRoom(in_all_bytes=100, of_one_bytes=50, free_bytes=1), asyncio.Event()
+    slow = [
+        asyncio.create_task(_pass(room, tenant, size_bytes, never))
+        for tenant in ("a", "b")
+        for size_bytes in (30, *[10] * 9)
+    ]
+    await settle()
+    async with asyncio.timeout(10):
+        await _pass(room, "quiet", 20)
+    for task in slow:
+        task.cancel()
+    await asyncio.gather(*slow, return_exceptions=True)
+
+
+async def test_a_tenant_that_has_nothing_under_way_is_before_those_that_have() -> None:
+    room = BodyRoom(in_all_bytes=100, of_one_bytes=60, free_bytes=1)
+    ends = [asyncio.Event() for _ in range(3)]
+    async with asyncio.TaskGroup() as bodies:
+        for tenant, end in zip("aab", ends, strict=True):
+            bodies.create_task(_pass(room, tenant, 26, end))
+        await settle()
+        again = bodies.create_task(_pass(room, "a", 26))
+        await settle()
+        quiet = bodies.create_task(_pass(room, "quiet", 40, asyncio.Event()))
+        await settle()
+        assert not quiet.done()
+        ends[0].set()
+        await settle()
+        assert room._taken["quiet"] == 40
+        assert not again.done(), "it came first, and its tenant has another body under way"
+        quiet.cancel()
+        ends[1].set()
+        ends[2].set()
+
+
+async def test_who_stood_back_for_one_that_gives_up_goes_on() -> None:
+    room = BodyRoom(in_all_bytes=100, of_one_bytes=60, free_bytes=1)
+    async with room.of("a", 30), room.of("b", 30), asyncio.timeout(10):
+        first = asyncio.create_task(_pass(room, "quiet", 60))
+        await settle()
+        second = asyncio.create_task(_pass(room, "a", 20))
+        await settle()
+        assert not second.done()
+        first.cancel()
+        await second
+
+
 async def test_what_is_larger_than_all_room_is_read_alone() -> None:
     room = BodyRoom(in_all_bytes=50, of_one_bytes=30, free_bytes=1)
     async with asyncio.timeout(10):
@@ -59,6 +108,6 @@ async def test_who_gives_up_leaves_nothing_behind() -> None:
         await _pass(room, "a", 30)
 
 
-async def _pass(room: BodyRoom, tenant: str, size_bytes: int) -> None:
+async def _pass(room: BodyRoom, tenant: str, size_bytes: int, end: asyncio.Event | None = None) -> None:
     async with room.of(tenant, size_bytes):
-        await asyncio.sleep(0)
+        await (asyncio.sleep(0) if end is None else end.wait())
