@@ -257,7 +257,7 @@ async def run_wait(client: "Client", arguments: argparse.Namespace) -> int:
 
 async def run_cancel(client: "Client", arguments: argparse.Namespace) -> int:
     await client.cancel_job(arguments.id)
-    return await run_get(client, arguments)
+    return await _show_change(client, arguments)
 
 
 async def run_retry(client: "Client", arguments: argparse.Namespace) -> int:
@@ -268,7 +268,7 @@ async def run_retry(client: "Client", arguments: argparse.Namespace) -> int:
         payload=None if arguments.payload is None else os.fsencode(arguments.payload),
         job_type=arguments.type,
     )
-    return await run_get(client, arguments)
+    return await _show_change(client, arguments)
 
 
 async def run_update(client: "Client", arguments: argparse.Namespace) -> int:
@@ -280,17 +280,24 @@ async def run_update(client: "Client", arguments: argparse.Namespace) -> int:
         delay_s=arguments.delay_s,
         next_run=arguments.next_run,
     )
-    return await run_get(client, arguments)
+    return await _show_change(client, arguments)
 
 
 async def run_pause(client: "Client", arguments: argparse.Namespace) -> int:
     await client.pause_job(arguments.id)
-    return await run_get(client, arguments)
+    return await _show_change(client, arguments)
 
 
 async def run_resume(client: "Client", arguments: argparse.Namespace) -> int:
     await client.resume_job(arguments.id)
-    return await run_get(client, arguments)
+    return await _show_change(client, arguments)
+
+
+async def _show_change(client: "Client", arguments: argparse.Namespace) -> int:
+    from functory.cli.job_views import show_change  # noqa: PLC0415 (not for the parser)
+
+    show_change(await client.get_job(arguments.id), as_json=arguments.json)
+    return 0
 
 
 async def run_next_times(client: "Client", arguments: argparse.Namespace) -> int:
