@@ -14,10 +14,10 @@ from typing import Final
 from handlers.hosts import ANY_HOST, HostPattern, is_address, is_covered, matches_any
 from runner.errors import TargetRefusedError
 
-_NOT_OPEN: Final = (
+NOT_OPEN: Final = (
     "loopback, private, link-local or reserved, which the operator of this service has not allowed (`http_allowed`)"
 )
-UNREACHABLE: Final = f"its host is unknown, or has an address that is {_NOT_OPEN}"
+UNREACHABLE: Final = f"its host is unknown, or has an address that is {NOT_OPEN}"
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -66,7 +66,7 @@ class Targets:
     def why_not(self, host: str, port: int) -> str:
         """Of a host that is not allowed by its name. Tells nothing of the addresses of a name."""
         if is_address(host) and not is_public(ipaddress.ip_address(host)):
-            return f"{host}:{port} is {_NOT_OPEN}"
+            return f"{host}:{port} is {NOT_OPEN}"
         if any(pattern.has_name(host) for pattern in self.hosts):
             return (
                 f"the operator of this service does not allow port {port} of {host} (`hosts_allowed`; without a port in"

@@ -9,6 +9,7 @@ from vocabulary.time_text import MAX_TIME_MS, iso_time
 if TYPE_CHECKING:
     from functory.wire.jobs import Why
     from runner.outcome import Stopped
+    from vocabulary.new_job import NewJob
 
 
 def inert(data: bytes) -> str:
@@ -32,10 +33,11 @@ def moment(time_ms: int | None) -> str:
 
 def reason(why: "Why") -> str:
     """Why a job is not running, with the time that it names in the reader's zone."""
-    until_ms = why.detail.get("until_ms")
     text = why.text
-    if isinstance(until_ms, int) and until_ms <= MAX_TIME_MS:
-        text = text.replace(iso_time(until_ms), moment(until_ms))
+    for name in ("until_ms", "lease_until_ms", "since_ms"):
+        at_ms = why.detail.get(name)
+        if isinstance(at_ms, int) and at_ms <= MAX_TIME_MS:
+            text = text.replace(iso_time(at_ms), moment(at_ms))
     return inert(text.encode())
 
 
@@ -62,21 +64,29 @@ def print_stopped(stopped: "Stopped", *, as_json: bool) -> None:
                     "duration_ms": stopped.duration_ms,
                     "isolation": stopped.isolation,
                     "new_jobs": [
-                        {"type": j.type, "payload": j.payload.decode("utf-8", "replace")} for j in stopped.new_jobs
+                        {"type": j.type, "payload": j.payload.decode("utf-8", "replace"), "options": j.options}
+                        for j in stopped.new_jobs
                     ],
+                    "carried": None if stopped.carried is None else stopped.carried.decode("utf-8", "replace"),
                 }
             )
         )
         return
     title = f"{stopped.exitcode} {stopped.code} in {stopped.duration_ms:.1f} ms at isolation {stopped.isolation}"
-    print_run(title, stopped.result, stopped.noted_log, [(job.type, job.payload) for job in stopped.new_jobs])
+    print_run(title, stopped.result, stopped.noted_log, stopped.new_jobs, stopped.carried)
 
 
-def print_run(title: str, result: bytes, log: bytes, new_jobs: Sequence[tuple[str, bytes]]) -> None:
+def print_run(title: str, result: bytes, log: bytes, new_jobs: Sequence["NewJob"], carried: bytes | None) -> None:
     """One run of a handler, outside the queue."""
     print(title)
     for name, data in (("result", result), ("log", log)):
         if data:
             print(f"{name}:\n" + indented(inert(data)))
-    for job_type, payload in new_jobs:
-        print(f"new job: {job_type}|{inert(payload)}")
+    for line in left_behind(new_jobs, carried):
+        print(line)
+
+
+def left_behind(new_jobs: Sequence["NewJob"], carried: bytes | None) -> list[str]:
+    """What a run would have made and carried on, in lines as a handler can print them."""
+    made = [f"new job: {job.type}{'?' if job.options else ''}{job.options}|{inert(job.payload)}" for job in new_jobs]
+    return made if carried is None else [*made, f"carries on: {inert(carried)}"]

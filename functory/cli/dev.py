@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from functory.cli.answers import indented, inert
+from functory.cli.answers import indented, inert, left_behind
 from functory.cli.commands import Commands
 from functory.cli.remote import add_remote, open_client
 from functory.cli.workbench import Say, Workbench, open_workbench
@@ -134,6 +134,8 @@ def _tell(example: Example, stopped: Stopped, say: Say) -> bool:
     for name, data in (("", stopped.result), ("log:\n", stopped.noted_log)):
         if data:
             say(indented(name + inert(data)))
+    for line in left_behind(stopped.new_jobs, stopped.carried):
+        say(indented(line))
     if wrong and example.expected is not None:
         say(indented("not as expected:\n" + inert("\n".join(wrong).encode("utf-8", "backslashreplace"))))
     return not wrong

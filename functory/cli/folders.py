@@ -24,7 +24,7 @@ async def run_deploy(client: "Client", arguments: argparse.Namespace) -> int:
     import asyncio  # noqa: PLC0415 (not for the parser)
 
     from functory.cli.handler_file import named_files  # noqa: PLC0415
-    from functory.cli.handlers import tell_active  # noqa: PLC0415
+    from functory.cli.handlers import hint_at_targets, tell_active  # noqa: PLC0415
     from functory.errors import InvalidInput  # noqa: PLC0415
     from functory.folders.packing import check_folder, pack_folder  # noqa: PLC0415
     from vocabulary.names import TYPE_RULE, is_type  # noqa: PLC0415
@@ -36,4 +36,6 @@ async def run_deploy(client: "Client", arguments: argparse.Namespace) -> int:
         raise InvalidInput(f"The name of the folder, {name!r}, is not a type ({TYPE_RULE}). Name one with --type.")
     with StepLine() as line, named_files({"body": f"the entry file of {arguments.folder}"}):
         handler = await client.put_folder(name, packed, upgrade=arguments.upgrade, tell=line.show)
-    return tell_active(arguments, handler)
+    status = tell_active(arguments, handler)
+    await hint_at_targets(client, [handler.handler.get("then"), handler.handler.get("on_failure")])
+    return status

@@ -47,7 +47,7 @@ def add_commands(commands: Commands) -> None:
     add_remote(remove, run_remove)
     rollback = actions.add_parser("rollback", help="activate an older version again")
     rollback.add_argument("type")
-    rollback.add_argument("version", type=int)
+    rollback.add_argument("version", type=int, nargs="?", help="default: the one before that which is active")
     add_remote(rollback, run_rollback)
     invoke = actions.add_parser("invoke", help="run the handler of a type once on the server, without a job")
     invoke.add_argument("type")
@@ -132,11 +132,11 @@ async def run_put(client: "Client", arguments: argparse.Namespace) -> int:
             handler = await client.put_handler(arguments.type, lang, body, tell=line.show, **how, **fields)
     stayed = ", ".join(settings_besides(handler.handler, fields))
     status = tell_active(arguments, handler, f" (as before: {stayed})" if stayed else "")
-    await _hint_at_targets(client, [arguments.then, arguments.on_failure])
+    await hint_at_targets(client, [arguments.then, arguments.on_failure])
     return status
 
 
-async def _hint_at_targets(client: "Client", said: Sequence[str | None]) -> None:
+async def hint_at_targets(client: "Client", said: Sequence[str | None]) -> None:
     """Jobs of a type that was mistyped would wait for ever."""
     from functory.cli.job_adding import has_no_handler  # noqa: PLC0415 (not for the parser)
 
@@ -185,7 +185,23 @@ async def run_versions(client: "Client", arguments: argparse.Namespace) -> int:
 
 
 async def run_rollback(client: "Client", arguments: argparse.Namespace) -> int:
-    return tell_active(arguments, await client.roll_back(arguments.type, arguments.version))
+    version = arguments.version
+    if version is None:
+        version = await _version_before(client, arguments.type)
+    handler = await client.roll_back(arguments.type, version)
+    return tell_active(arguments, handler, f", a copy of version {version}")
+
+
+async def _version_before(client: "Client", job_type: str) -> int:
+    """Of a copy, the one before its original: rolling back twice leads further back."""
+    from functory.errors import Missing  # noqa: PLC0415 (not for the parser)
+
+    rows = (await client.list_versions(job_type)).handlers
+    active = next((row.restored_from or row.version for row in rows if row.current), None)
+    older = [row.version for row in rows if active is None or row.version < active]
+    if not older:
+        raise Missing(f"{job_type} has no version before version {active}")
+    return max(older)
 
 
 async def run_remove(client: "Client", arguments: argparse.Namespace) -> int:
@@ -210,12 +226,14 @@ async def run_invoke(client: "Client", arguments: argparse.Namespace) -> int:
 def _print_invoked(invoked: "Invoked") -> None:
     from functory.cli.answers import print_run  # noqa: PLC0415 (not for the parser)
     from functory.wire.base import from_wire  # noqa: PLC0415
+    from vocabulary.new_job import NewJob  # noqa: PLC0415
 
     print_run(
         f"{invoked.exitcode} {invoked.code} in {invoked.duration_ms:.1f} ms at isolation {invoked.isolation}",
         from_wire(invoked.result, invoked.result_encoding),
         from_wire(invoked.log, invoked.log_encoding),
-        [(job.type, from_wire(job.payload, job.payload_encoding)) for job in invoked.new_jobs],
+        [NewJob(job.type, from_wire(job.payload, job.payload_encoding), job.options) for job in invoked.new_jobs],
+        None if invoked.carried is None else from_wire(invoked.carried, invoked.carried_encoding),
     )
 
 
@@ -231,7 +249,16 @@ def tell_active(arguments: argparse.Namespace, handler: "Handler", told: str = "
 
 def _table(arguments: argparse.Namespace, answer: "HandlerList", empty: str) -> int:
     rows = [
-        (r.type, r.version, r.lang, r.size_bytes, moment(r.created_ms), "yes" if r.current else "")
+        (
+            r.type,
+            r.version,
+            r.lang,
+            r.size_bytes,
+            moment(r.created_ms),
+            "yes" if r.current else "",
+            r.restored_from or "",
+        )
         for r in answer.handlers
     ]
-    return show_table(arguments, answer, ["type", "version", "lang", "bytes", "since", "active"], rows, empty)
+    headers = ["type", "version", "lang", "bytes", "since", "active", "copy of"]
+    return show_table(arguments, answer, headers, rows, empty)

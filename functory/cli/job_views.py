@@ -121,7 +121,39 @@ def show_job(job: Job, *, as_json: bool) -> None:
     if as_json:
         print_json(job)
         return
-    last = "" if job.state == "archived" else "last "  # of an attempt or a round before
+    _show_facts(job)
+    last = _last(job)
+    if job.history:
+        title = "earlier attempts" if job.state == "archived" else "attempts so far"
+        print(f"{title}:\n" + indented(_attempts(job)))
+    if job.rounds:
+        print("rounds, newest first:\n" + indented(_rounds(job)))
+    for name, text, encoding in (
+        ("payload", job.payload, job.payload_encoding),
+        (f"{last}result", job.result, job.result_encoding),
+        (f"{last}log", job.log, job.log_encoding),
+    ):
+        if text:
+            print(f"{name}:\n" + indented(inert(from_wire(text, encoding))))
+
+
+def show_change(job: Job, *, as_json: bool) -> None:
+    """A job that was cancelled, say: what holds now, and not what it has said and returned before."""
+    if as_json:
+        print_json(job)
+        return
+    _show_facts(job)
+    if job.payload:
+        print("payload:\n" + indented(inert(from_wire(job.payload, job.payload_encoding))))
+
+
+def _last(job: Job) -> str:
+    """Before what is known of an attempt or a round that is over, when the job is not."""
+    return "" if job.state == "archived" else "last "
+
+
+def _show_facts(job: Job) -> None:
+    last = _last(job)
     facts = {
         "id": job.id,
         "type": job.type,
@@ -132,9 +164,10 @@ def show_job(job: Job, *, as_json: bool) -> None:
         "attempts": job.attempts,
         "created": moment(job.created_ms),
         "due": moment(job.due_ms),
+        "running": f"since {moment(job.claimed_ms)}" if job.claimed_ms else None,
         f"{last}started": moment(job.started_ms) if job.started_ms else None,
         f"{last}ended": moment(job.done_ms) if job.done_ms else None,
-        f"{last}took": f"{job.duration_us / 1000:.1f} ms" if job.duration_us is not None else None,
+        f"{last}took": f"{job.duration_us / 1000:.1f} ms" if job.duration_us is not None and job.started_ms else None,
         "handler": f"version {job.handler_version}" if job.handler_version else None,
         "isolation": job.isolation or None,
         "parent": job.parent or None,
@@ -150,17 +183,6 @@ def show_job(job: Job, *, as_json: bool) -> None:
     for name, value in facts.items():
         if value is not None:
             print(f"{name:12} {value}")
-    if job.history:
-        print("attempts so far:\n" + indented(_attempts(job)))
-    if job.rounds:
-        print("rounds, newest first:\n" + indented(_rounds(job)))
-    for name, text, encoding in (
-        ("payload", job.payload, job.payload_encoding),
-        (f"{last}result", job.result, job.result_encoding),
-        (f"{last}log", job.log, job.log_encoding),
-    ):
-        if text:
-            print(f"{name}:\n" + indented(inert(from_wire(text, encoding))))
 
 
 _HEADERS: Final = ["id", "type", "state", "code", "exit", "attempts", "ms", "ended", "message"]
@@ -174,7 +196,7 @@ def _row(job: Job) -> tuple[object, ...]:
         job.code or "-",
         job.exitcode or "-",
         job.attempts,
-        round((job.duration_us or 0) / 1000, 1),
+        round((job.duration_us or 0) / 1000, 1) if job.started_ms else "-",
         moment(job.done_ms),
         _short(job.message.encode()),
     )

@@ -1,11 +1,11 @@
-"""`functory job ...` and `functory results`: add jobs, look at them, change them."""
+"""`functory job ...`, `functory results` and `functory export`: add jobs, look at them, change them."""
 
 import argparse
 import os
 from typing import TYPE_CHECKING, Final
 
 from functory.cli.answers import counted, reason
-from functory.cli.arguments import moment_ms, some_of
+from functory.cli.arguments import moment_ms, positive, some_of
 from functory.cli.commands import Commands
 from functory.cli.remote import add_remote, show
 from vocabulary.states import state_word
@@ -65,8 +65,9 @@ def add_commands(commands: Commands) -> None:
     delete.add_argument("id")
     add_remote(delete, run_delete)
     _add_schedules(actions)
-    _add_list(actions.add_parser("list", help="list jobs (the same as `functory results`)"))
-    _add_list(commands.add_parser("results", help="list jobs"))
+    _add_list(actions.add_parser("list", help="list jobs; `functory export` has them with their results"))
+    _add_list(commands.add_parser("results", help="list jobs (the same as `functory job list`)"))
+    _add_export(commands)
 
 
 def _add_update(actions: Commands) -> None:
@@ -134,6 +135,19 @@ def _add_timeout(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
+    _add_filters(parser)
+    _add_paging(parser)
+    add_remote(parser, run_results)
+
+
+def _add_export(commands: Commands) -> None:
+    export = commands.add_parser("export", help="print whole jobs as JSON, one a line: payload, result, log")
+    _add_filters(export)
+    export.add_argument("--limit", type=positive, help="so many, the newest first (default: all)")
+    add_remote(export, run_export, json=False)
+
+
+def _add_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--type", help="only this type, or those that a GLOB pattern such as 'mail*' matches")
     parser.add_argument(
         "--state",
@@ -158,8 +172,6 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--contains", metavar="TEXT", help="the jobs with this text in the payload's first KiB or in the last error"
     )
-    _add_paging(parser)
-    add_remote(parser, run_results)
 
 
 def _add_schedules(actions: Commands) -> None:
@@ -245,7 +257,7 @@ async def run_wait(client: "Client", arguments: argparse.Namespace) -> int:
 
 async def run_cancel(client: "Client", arguments: argparse.Namespace) -> int:
     await client.cancel_job(arguments.id)
-    return await run_get(client, arguments)
+    return await _show_change(client, arguments)
 
 
 async def run_retry(client: "Client", arguments: argparse.Namespace) -> int:
@@ -256,7 +268,7 @@ async def run_retry(client: "Client", arguments: argparse.Namespace) -> int:
         payload=None if arguments.payload is None else os.fsencode(arguments.payload),
         job_type=arguments.type,
     )
-    return await run_get(client, arguments)
+    return await _show_change(client, arguments)
 
 
 async def run_update(client: "Client", arguments: argparse.Namespace) -> int:
@@ -268,17 +280,24 @@ async def run_update(client: "Client", arguments: argparse.Namespace) -> int:
         delay_s=arguments.delay_s,
         next_run=arguments.next_run,
     )
-    return await run_get(client, arguments)
+    return await _show_change(client, arguments)
 
 
 async def run_pause(client: "Client", arguments: argparse.Namespace) -> int:
     await client.pause_job(arguments.id)
-    return await run_get(client, arguments)
+    return await _show_change(client, arguments)
 
 
 async def run_resume(client: "Client", arguments: argparse.Namespace) -> int:
     await client.resume_job(arguments.id)
-    return await run_get(client, arguments)
+    return await _show_change(client, arguments)
+
+
+async def _show_change(client: "Client", arguments: argparse.Namespace) -> int:
+    from functory.cli.job_views import show_change  # noqa: PLC0415 (not for the parser)
+
+    show_change(await client.get_job(arguments.id), as_json=arguments.json)
+    return 0
 
 
 async def run_next_times(client: "Client", arguments: argparse.Namespace) -> int:
@@ -302,3 +321,9 @@ async def run_results(client: "Client", arguments: argparse.Namespace) -> int:
     from functory.cli.job_listing import list_jobs  # noqa: PLC0415 (not for the parser)
 
     return await list_jobs(client, arguments)
+
+
+async def run_export(client: "Client", arguments: argparse.Namespace) -> int:
+    from functory.cli.job_listing import export_jobs  # noqa: PLC0415 (not for the parser)
+
+    return await export_jobs(client, arguments)

@@ -35,7 +35,11 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "test": "run the examples of a handler's folder and compare their results",
         "dev": "run a handler's folder here, in the sandbox, on its examples",
     },
-    "jobs": {"job": "add jobs and look after them", "results": "list jobs"},
+    "jobs": {
+        "job": "add jobs and look after them",
+        "results": "list jobs (the same as `functory job list`)",
+        "export": "print whole jobs as JSON, one a line: payload, result, log",
+    },
     "scoreboard": {"scoreboard": "waiting, running and ended jobs by type"},
     "queues": {
         "replay": "run finished jobs again, chosen by a filter",

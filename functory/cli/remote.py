@@ -78,6 +78,8 @@ async def _key(arguments: argparse.Namespace) -> str:
     if arguments.key_file is not None:
         async with aiofiles.open(arguments.key_file, "rb") as file:
             key = decoded(await file.read(), str(arguments.key_file)).strip()
+        if len(key.split()) > 1:
+            raise InvalidInput(f"{arguments.key_file} has more in it than a key: it must have the key alone, fk_...")
     if not key:
         raise InvalidInput("No key. Set FUNCTORY_KEY, or use --key or --key-file.")
     return key

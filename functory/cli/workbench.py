@@ -35,12 +35,14 @@ from runner.packages.provider import Packages
 from runner.packages.source import State
 from runner.resolver import Resolver
 from runner.runner import Runner, RunnerSettings
-from runner.targets import Targets
+from runner.targets import NOT_OPEN, Targets
 from runner.trees import TreeSource
 from scheduler import SchedulerOptions
 from scheduler.oldest import OldestFirst
 
 _JOBTYPE: Final = f"{TENANT}-handler"
+_NOT_OPEN: Final = NOT_OPEN.encode()
+_YOU_ALLOW_IT: Final = "Here the operator is you: FUNCTORY_HTTP_ALLOWED=127.0.0.1 lets handlers call that address."
 _NO_FILES: Final[Mapping[str, bytes]] = MappingProxyType({})
 _LOCK_LIFE_S: Final = 86_400.0
 _TREE_LIFE_S: Final = 30 * 86_400.0
@@ -57,6 +59,7 @@ class Workbench:
         self._locks = cache / "locks"
         self._say = say
         self._last: Handler | None = None
+        self._has_told = False
 
     async def load(self, handler: Handler, files: Mapping[str, bytes] = _NO_FILES) -> Handler:
         """The handler, checked, with the packages that it asks for in its text or in these files. The contexts of the
@@ -70,7 +73,11 @@ class Workbench:
         return loaded
 
     async def run(self, handler: Handler, payload: bytes) -> Stopped:
-        return await self._trials.invoke(_JOBTYPE, handler, payload)
+        stopped = await self._trials.invoke(_JOBTYPE, handler, payload)
+        if not self._has_told and any(_NOT_OPEN in text for text in (stopped.log, stopped.result)):
+            self._has_told = True
+            self._say(_YOU_ALLOW_IT)
+        return stopped
 
     async def _with_packages(self, handler: Handler, files: Mapping[str, bytes]) -> Handler:
         wanted = await asyncio.to_thread(requirements_of, handler.lang, handler.body, files)

@@ -31,8 +31,10 @@ _CODES: Final = {code.value: code for code in Code}
 _LEVELS: Final = {level: level.name for level in Level} | {None: EXTERNAL}
 """Tables, because a look into an enumeration costs as much as all the rest, and every job passes here."""
 _OVER: Final = frozenset({Code.OK, Code.FAILED})
-_SILENT: Final = frozenset({Code.OK.value, Code.RETRY.value, Code.CANCELLED.value})
-"""Codes of jobs that have no error to report."""
+_SILENT: Final = frozenset({Code.OK.value, Code.CANCELLED.value})
+"""Codes of runs that have nothing to say of why they ended."""
+_RETRY: Final = Code.RETRY.value
+"""Says why, and is no failure: it has no fingerprint."""
 _ID, _TOKEN, _REPEAT, _CODE = fields(Job, "id"), fields(Job, "token"), fields(Job, "repeat"), fields(Outcome, "code")
 _NO_ROOM_FOR_LOG: Final = b"[left out: the tenant has used its max_bytes]\n"
 _CARRIED: Final = fields(Stopped, "carried")
@@ -93,12 +95,10 @@ def outcomes_of(stopped: Sequence[Stopped], version: int, now_ms: int) -> list[O
             for before, log in zip(dropped, logs, strict=True)
         ]
     if not _SILENT.issuperset(words):
-        messages = [
-            "" if word in _SILENT else message_of(result) or f"failed with {exitcode}"
-            for word, exitcode, result in zip(words, exitcodes, results, strict=True)
-        ]
+        messages = list(map(_message, words, exitcodes, results))
         fingerprints = [
-            message and fingerprint(exitcode, message) for exitcode, message in zip(exitcodes, messages, strict=True)
+            fingerprint(exitcode, message) if message and word != _RETRY else ""
+            for word, exitcode, message in zip(words, exitcodes, messages, strict=True)
         ]
     return make_all(
         Outcome,
@@ -113,6 +113,12 @@ def outcomes_of(stopped: Sequence[Stopped], version: int, now_ms: int) -> list[O
         fingerprints,
         messages,
     )
+
+
+def _message(word: str, exitcode: int, result: bytes) -> str:
+    if word in _SILENT:
+        return ""
+    return message_of(result) or ("" if word == _RETRY else f"failed with {exitcode}")
 
 
 def release_of(

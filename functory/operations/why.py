@@ -51,7 +51,7 @@ async def why(service: Service, tenant: str, job_id: str) -> Reason:
     """Raises Missing."""
     job = await get_job(service, tenant, job_id)
     if isinstance(job, Queued):
-        return Reason("queued", "queued", "accepted and durable; the store has not taken it in yet", {})
+        return Reason("queued", *_while_queued(service, job))
     reason, text, detail = (
         _by_pause(job)
         or _by_state(job, _worker_of(service, tenant, job))
@@ -67,6 +67,14 @@ def _worker_of(service: Service, tenant: str, record: JobRecord) -> str:
 
 
 _Finding = tuple[str, str, dict[str, Any]]
+
+
+def _while_queued(service: Service, job: Queued) -> _Finding:
+    """A job that is to start without a detour through the store does not come there while it waits for room."""
+    hold = service.control.hold(job.jobtype)
+    if hold in _HOLDS:
+        return hold, _HOLDS[hold], {"daemon": service.control.sysid}
+    return "queued", "accepted and durable; the store has not taken it in yet", {}
 
 
 def _by_pause(record: JobRecord) -> _Finding | None:
@@ -91,7 +99,9 @@ def _by_state(record: JobRecord, worker: str) -> _Finding | None:  # noqa: PLR09
             text = f"{whose} has it, until {iso_time(job.dt_ms)} unless it renews its lease"
             return "running", text, {"lease_until_ms": job.dt_ms} | ({"worker": worker} if worker else {})
         case JobState.RUNNING:
-            return "running", f"it is running on daemon {job.lock}", {"daemon": job.lock, "lease_until_ms": job.dt_ms}
+            text = f"it has been running on daemon {job.lock} since {iso_time(record.claimed_ms)}"
+            detail = {"daemon": job.lock, "lease_until_ms": job.dt_ms}
+            return "running", text, detail | {"since_ms": record.claimed_ms}
         case JobState.LAPSED if job.lock == OWNER:
             text = "its worker has lost it: its lease ended, and it will be given to another in a moment"
             return "lease_lapsed", text, {}

@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 
 from functory.errors import ClientError, FunctoryError, InvalidInput, LeaseLost
 from functory.queue.link import Given
-from functory.queue.raised import tell_raised
+from functory.queue.raised import begin_in_task, tell_raised
 from functory.queue.reporter import Reporter, is_passing
 from functory.wire.add_options import check_delay
 from functory.wire.payloads import encode, to_json
@@ -176,6 +176,8 @@ class Job:
             if error is not None and not isinstance(error, Exception):
                 await self._leave(error)
                 return False
+            if error is not None:
+                begin_in_task(error)
             try:
                 await self._end_by(error)
             except LeaseLost:

@@ -7,7 +7,9 @@ A task's exception is the outcome of its job, so it ends there, and whoever runs
 
 import asyncio
 import logging
+import os
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from functory.errors import LeaseLost
@@ -27,6 +29,17 @@ _BECAME: Final = {
 _UNKNOWN: Final = "not known here: its end was not recorded"
 _LONGEST: Final = 300
 """Characters of what was raised. The trace has its own limit, in functory/logs.py."""
+_OURS: Final = f"{Path(__file__).parent}{os.sep}"
+
+
+def begin_in_task(error: BaseException) -> None:
+    """Have its trace begin in the program's own code: how we called that says nothing about what went wrong. A trace
+    with no other frames than ours stays whole."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
+        trace = trace.tb_next
+    if trace is not None:
+        error.__traceback__ = trace
 
 
 def tell_raised(job: "Job", error: BaseException | None, *, is_meant: bool) -> None:

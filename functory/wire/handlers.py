@@ -109,6 +109,8 @@ class NewJobLine(Answer):
     type: str
     payload: str
     payload_encoding: Encoding
+    options: str = ""
+    """As in a `J:` line, such as `unique=daily&delay_s=60`."""
 
 
 class Invoked(Answer):
@@ -123,3 +125,6 @@ class Invoked(Answer):
     duration_ms: float
     isolation: str
     new_jobs: list[NewJobLine]
+    carried: str | None = None
+    """What it carries on: the payload of its next attempt or round."""
+    carried_encoding: Encoding = "text"

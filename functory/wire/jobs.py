@@ -192,6 +192,8 @@ class Job(Answer):
     """What it last said of its progress, while it runs on the daemon that answers."""
     worker: str = ""
     """The worker that holds it, if that took it from the daemon that answers and has a name."""
+    claimed_ms: int | None = None
+    """Since when it runs, while it does."""
 
 
 class Added(Answer):

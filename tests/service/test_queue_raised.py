@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from functory.queue import Fail, Retry, Worker
 from tests.support.command_line import clean_environ
 from tests.support.queue_places import Place
 from tests.support.served_daemon import served_daemon
+from tests.support.service import until
 
 TASKS = """
 from functory.queue import Worker
@@ -105,6 +107,39 @@ async def test_an_end_that_nobody_heard_is_told(
                 raise ValueError
     (record,) = told(caplog)
     assert "not recorded" in record.__dict__["became"]
+
+
+def _resize(_: object) -> None:
+    raise ValueError("no picture")
+
+
+async def _resize_soon(payload: object) -> None:
+    await asyncio.sleep(0)
+    _resize(payload)
+
+
+@pytest.mark.parametrize("function", [_resize, _resize_soon])
+async def test_a_trace_begins_in_the_task(
+    place: Place, caplog: pytest.LogCaptureFixture, function: Callable[[object], object]
+) -> None:
+    worker = Worker()
+    worker.task("resize", options={"max_attempts": 1})(function)
+    async with place.open() as queue:
+        running = asyncio.create_task(worker.run(queue))
+        (job_id,) = await queue.add("resize", "1")
+
+        async def result() -> bytes | None:
+            record = await place.store.get_job(place.tenant, job_id, now_ms=place.now_ms(), max_bytes=10_000)
+            return record.outcome.result if record is not None and record.outcome is not None else None
+
+        kept = await until(result)
+        worker.stop()
+        await running
+    for trace in (kept.decode(), caplog.text):
+        first = trace.partition("Traceback (most recent call last):\n")[2].partition("\n")[0]
+        assert Path(__file__).name in first
+        assert function.__name__ in first
+        assert "ValueError: no picture" in trace
 
 
 async def test_a_job_that_is_given_back_is_not_told(place: Place, caplog: pytest.LogCaptureFixture) -> None:

@@ -97,6 +97,7 @@ class PaperTrials:
         self.refusal: Exception | None = None
         self.is_stuck = False
         self.log_dropped = 0
+        self.carried: bytes | None = None
         self.started = asyncio.Event()
         self.cancelled = asyncio.Event()
 
@@ -115,9 +116,9 @@ class PaperTrials:
                 await asyncio.Event().wait()
             finally:
                 self.cancelled.set()
-        new_jobs = (NewJob("mail", b"\xff"),)
+        new_jobs = (NewJob("mail", b"\xff", "unique=daily"),)
         stopped = Stopped("", "ok", 200, b"echo " + payload, b"printed\n", 1.5, new_jobs, Level.L2)
-        return stopped._replace(log_dropped=self.log_dropped)
+        return stopped._replace(log_dropped=self.log_dropped, carried=self.carried)
 
     async def retire(self, jobtype: str, handler: Handler) -> None:
         self.retired.append((jobtype, handler))

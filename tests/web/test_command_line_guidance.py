@@ -163,3 +163,45 @@ def test_without_a_command_they_are_listed(capsys: pytest.CaptureFixture[str], w
     assert (listed.value.code, left.value.code) == (0, 2)
     assert (said.out, said.err) == ("", listing)
     assert "add jobs and look after them" in listing or "say why a job is not running" in listing
+
+
+async def test_a_folder_that_passes_its_results_to_nobody_is_told_so(terminal: Terminal, tmp_path: Path) -> None:
+    folder = tmp_path / "thumb"
+    await asyncio.to_thread(folder.mkdir)
+    await asyncio.to_thread((folder / "main.py").write_text, "def handler(payload, ctx): ...")
+    await asyncio.to_thread((folder / "functory.toml").write_text, 'then = "tell"\non_failure = "alarm"')
+    await terminal.run("handler", "put", "tell", "--lang", "worker")
+    told = await terminal.run("deploy", str(folder))
+    assert "thumb: version 1 is active" in told
+    assert "Type alarm has no handler yet" in told
+    assert "Type tell" not in told
+
+
+async def test_rolling_back_leads_to_the_version_before_and_twice_further_back(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    file = tmp_path / "thumb.py"
+    for number in (1, 2, 3):
+        await asyncio.to_thread(file.write_text, f"return {number}")
+        await terminal.run("handler", "put", "thumb", str(file))
+    assert "thumb: version 4 is active, a copy of version 2" in await terminal.run("handler", "rollback", "thumb")
+    assert "thumb: version 5 is active, a copy of version 1" in await terminal.run("handler", "rollback", "thumb")
+    assert "thumb has no version before version 1" in await terminal.run("handler", "rollback", "thumb", status=4)
+    assert "thumb: version 6 is active, a copy of version 3" in await terminal.run("handler", "rollback", "thumb", "3")
+    first, second, *_ = (await terminal.run("handler", "versions", "thumb")).splitlines()[2:]
+    assert (first.split()[1], *first.split()[-2:], second.split()[-1]) == ("6", "yes", "3", "1")
+
+
+async def test_a_run_without_a_job_shows_what_it_would_have_left_behind(site: Site, terminal: Terminal) -> None:
+    await site.call("PUT", "/acme/handler/up?lang=python", data=b"return 1")
+    site.trial_runs.carried = b'{"last": 3}'
+    told = await terminal.run("handler", "invoke", "up")
+    assert "new job: mail?unique=daily|" in told
+    assert 'carries on: {"last": 3}' in told
+
+
+async def test_a_file_with_more_than_a_key_is_named(terminal: Terminal, tmp_path: Path) -> None:
+    file = tmp_path / "key.json"
+    await asyncio.to_thread(file.write_text, '{\n  "key": "fk_..."\n}')
+    told = await terminal.run("job", "list", "--key-file", str(file), status=2)
+    assert f"functory: {file} has more in it than a key" in told

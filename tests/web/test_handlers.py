@@ -260,10 +260,13 @@ async def test_invoke_runs_once_without_a_job(site: Site) -> None:
         "log_encoding": "text",
         "duration_ms": 1.5,
         "isolation": "L2",
-        "new_jobs": [{"type": "mail", "payload": "/w==", "payload_encoding": "base64"}],
+        "new_jobs": [{"type": "mail", "payload": "/w==", "payload_encoding": "base64", "options": "unique=daily"}],
+        "carried": None,
+        "carried_encoding": "text",
     }
-    site.trial_runs.log_dropped = 7
+    site.trial_runs.log_dropped, site.trial_runs.carried = 7, b'{"last": 3}'
     answer = await site.post("/acme/handler/up/invoke", json={"payload": "hi"})
+    assert (answer.json["carried"], answer.json["carried_encoding"]) == ('{"last": 3}', "text")
     assert answer.json["log"] == "[7 bytes before this were dropped]\nprinted\n"
     unsaved = {"payload_base64": "/w==", "handler": {"lang": "sh", "body": "cat"}}
     answer = await site.post("/acme/handler/new/invoke", json=unsaved)

@@ -11,6 +11,7 @@ from store.base import Archive, Code, Outcome, RateDomain, Rearm, Retry
 from store.errors import StoreUnavailable
 from tests.support.jobs import new_job
 from tests.support.web import SYSID, T0, Site, open_site
+from vocabulary.time_text import iso_time
 
 ADD = "/acme/job/thumb/add"
 
@@ -34,9 +35,27 @@ async def test_while_the_store_is_away_an_accepted_job_is_queued(site: Site, mon
     job = (await site.get(f"/acme/job/{job_id}")).json
     assert (job["state"], job["priority"], job["due_ms"]) == ("queued", 1000, T0 + 5000)
     assert (await site.get(f"/acme/job/{job_id}/why")).json["reason"] == "queued"
+    site.control.held_by = "tenant_cap"
+    why = (await site.get(f"/acme/job/{job_id}/why")).json
+    assert (why["state"], why["reason"]) == ("queued", "tenant_cap")
+    assert "as many batches on this daemon as its limit allows" in why["text"]
     foreign = await site.get(f"/other/job/{job_id}", key="other")
     assert (foreign.status, foreign.code) == (503, "store_unavailable")
     assert b"secret" not in foreign.body
+
+
+async def test_a_job_says_since_when_it_runs(site: Site) -> None:
+    first, second = await site.add("x", "y")
+    await site.intake.flush()
+    site.clock.advance(3)
+    await site.store.claim_jobs("acme-thumb", 1, owner=SYSID, lease_ms=9000, now_ms=T0 + 3000)
+    listed = (await site.get("/acme/results?state=running,waiting")).json["jobs"]
+    for jobs in ([(await site.get(f"/acme/job/{job_id}")).json for job_id in (first, second)], listed):
+        assert {job["id"]: job["claimed_ms"] for job in jobs} == {first: T0 + 3000, second: None}
+    why = (await site.get(f"/acme/job/{first}/why")).json
+    assert why["text"] == f"it has been running on daemon {SYSID} since {iso_time(T0 + 3000)}"
+    await site.post(f"/acme/job/{first}/cancel")
+    assert (await site.get(f"/acme/job/{first}")).json["claimed_ms"] is None
 
 
 async def test_a_store_that_lags_is_waited_for_and_then_the_job_is_queued(tmp_path: Path) -> None:

@@ -186,6 +186,7 @@ def _given_handler(text: bytes) -> dict[str, Any] | None:
 def _show_run(stopped: Stopped) -> Invoked:
     result, result_encoding = to_wire(stopped.result)
     log, log_encoding = to_wire(stopped.noted_log)
+    carried, carried_encoding = to_wire(stopped.carried or b"")
     return Invoked(
         code=stopped.code,
         exitcode=stopped.exitcode,
@@ -195,7 +196,9 @@ def _show_run(stopped: Stopped) -> Invoked:
         log_encoding=log_encoding,
         duration_ms=stopped.duration_ms,
         isolation=stopped.isolation,
-        new_jobs=[NewJobLine(job.type, *to_wire(job.payload)) for job in stopped.new_jobs],
+        new_jobs=[NewJobLine(job.type, *to_wire(job.payload), job.options) for job in stopped.new_jobs],
+        carried=None if stopped.carried is None else carried,
+        carried_encoding=carried_encoding,
     )
 
 

@@ -45,6 +45,7 @@ def show_job(found: JobRecord | Queued, *, whole: bool = True) -> Job:
         seq=job.seq,
         children=found.children,
         pending_children=found.pending_children,
+        claimed_ms=(found.claimed_ms or None) if found.state is JobState.RUNNING else None,
     )
     _show_schedule(shown, found)
     if whole:

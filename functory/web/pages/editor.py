@@ -247,7 +247,13 @@ async def _page(
         else 0,
         "tried_result": inert_text.show(tried.result) if tried else None,
         "tried_log": inert_text.show(tried.noted_log, is_log=True) if tried and tried.noted_log else None,
-        "tried_jobs": [(job.type, inert_text.line(job.payload.decode("utf-8", "replace"))) for job in tried.new_jobs]
+        "tried_jobs": [
+            (
+                f"{job.type}?{job.options}" if job.options else job.type,
+                inert_text.line(job.payload.decode("utf-8", "replace")),
+            )
+            for job in tried.new_jobs
+        ]
         if tried
         else [],
     }

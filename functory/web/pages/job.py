@@ -30,7 +30,7 @@ _PLAIN: Final = "text/plain; charset=utf-8"
 _UNDER_WAY: Final = frozenset({JobState.RUNNING, JobState.LAPSED})
 _AT_REST: Final = frozenset({JobState.ARCHIVED, JobState.DEFERRED})
 _MOMENTS: Final = ("until_ms", "lease_until_ms", "since_ms")
-"""In the details of a reason: the time that its text names."""
+"""In the details of a reason: times, one of which its text may name."""
 _BAD: Final = frozenset({"failed", "error", "abandoned"})
 
 
@@ -242,8 +242,9 @@ async def _why(call: PageCall, found: JobRecord) -> Why | None:
     if found.state is JobState.ARCHIVED:
         return None
     reason = await why(call.service, call.tenant, found.job.id)
-    until_ms = next((reason.detail[name] for name in _MOMENTS if reason.detail.get(name)), None)
-    if until_ms is None or iso_time(until_ms) not in reason.text:
+    times_ms = [reason.detail[name] for name in _MOMENTS if reason.detail.get(name)]
+    until_ms = next((time_ms for time_ms in times_ms if iso_time(time_ms) in reason.text), None)
+    if until_ms is None:
         return Why(inert_text.line(reason.text, 600), None, "")
     before, _, after = reason.text.rpartition(iso_time(until_ms))
     blank = " " if after.startswith(" ") else ""

@@ -318,6 +318,8 @@ MUTANTS: list[Mutant] = [
         "    if not job.repeat:\n        return None",
         "    if True:\n        return None",
     ),
+    outcomes("nobody is told why a job is tried again", "if word in _SILENT:", "if word in {*_SILENT, _RETRY}:"),
+    outcomes("a retry is counted as a failure", " if message and word != _RETRY else", " if message else"),
     outcomes("a refused retry ends a repetition", "else next_round_ms(job, now_ms, now_ms)", "else None"),
     outcomes(
         "a repeating job in a batch ends",

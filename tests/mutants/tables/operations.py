@@ -40,6 +40,13 @@ MUTANTS: list[Mutant] = [
         "",
     ),
     Mutant(
+        "a job that waits for room seems to be on its way",
+        "functory/operations/why.py",
+        "    if hold in _HOLDS:\n        return hold",
+        "    if False:\n        return hold",
+        "tests/web/test_jobs.py -k while_the_store",
+    ),
+    Mutant(
         "why sends people to daemons that get no packages",
         "functory/operations/why.py",
         'info_of(it).no_packages.get(lang, "")',

@@ -22,6 +22,7 @@ gates = in_file("functory/execution/straight/type_gates.py", RULES)
 unasked = in_file("functory/workers/unasked.py", "tests/web/test_unasked.py")
 asked = in_file("functory/workers/asked_types.py", "tests/web/test_unasked.py")
 slices = in_file("functory/loops/slices.py", SLICES)
+raised = in_file("functory/queue/raised.py", "tests/service/test_queue_raised.py -k trace_begins")
 keepalive = in_file("functory/queue/keepalive.py", "tests/unit/functory/test_keepalive.py")
 
 MUTANTS: list[Mutant] = [
@@ -147,6 +148,7 @@ MUTANTS: list[Mutant] = [
     ),
     reports("late reports are not counted", "        self.late += ", "        _ = ", tests=LIFE),
     reports("a renewal has no end", "if left_ms is not None and left_ms <= 0:", "if False:", tests=LIFE),
+    raised("a task's trace begins with how it was called", "        error.__traceback__ = trace", "        pass"),
     keepalive(
         "a renewal without an answer is waited for", "asyncio.timeout(max(left_s / 2, _LEAST_S))", "asyncio.timeout(90)"
     ),

@@ -22,6 +22,7 @@ from handlers.languages import LANGUAGES as ALL_LANGUAGES
 from runner.launch import Level
 from runner.outcome import Stopped
 from runner.plain import PlainLauncher
+from runner.targets import NOT_OPEN
 from tests.support.engines import languages, need_language
 from tests.support.npm_registry import NpmPackage, need_npm, npm_registry
 from tests.support.wheels import asking_for, make_wheel, need_uv
@@ -40,6 +41,30 @@ def _no_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def stopped(result: bytes, exitcode: int = 200, code: str = "ok") -> Stopped:
     return Stopped("x", code, exitcode, result, b"", 1.0, (), Level.L0)
+
+
+async def test_dev_shows_what_a_run_would_leave_behind(tmp_path: Path) -> None:
+    await asyncio.to_thread((tmp_path / "examples").mkdir)
+    await asyncio.to_thread((tmp_path / "examples" / "one.payload").write_text, "x")
+    body = "ctx.enqueue('item', 'a', unique='u 1', domain='d')\nctx.carry({'last': 3})\n"
+    await asyncio.to_thread((tmp_path / "main.py").write_text, body)
+    said: list[str] = []
+    arguments = argparse.Namespace(folder=tmp_path, watch=False, follow=False, type=None)
+    assert await dev.run_dev(arguments, said.append) == 0, said
+    (made, carried) = [line.strip() for line in said if ":" in line][-2:]
+    assert made.startswith("new job: item?")
+    assert {"unique=u%201", "domain=d"} == {*made.removeprefix("new job: item?").partition("|")[0].split("&")}
+    assert carried == 'carries on: {"last":3}'
+
+
+async def test_a_call_of_this_machine_is_allowed_by_a_variable_and_that_is_said_once(tmp_path: Path) -> None:
+    await asyncio.to_thread((tmp_path / "examples").mkdir)
+    for name in ("one", "two"):
+        await asyncio.to_thread((tmp_path / "examples" / f"{name}.payload").write_text, "x")
+    await asyncio.to_thread((tmp_path / "main.py").write_text, f"raise OSError({NOT_OPEN!r})")
+    said: list[str] = []
+    assert await dev.run_test(tmp_path, said.append) == 1
+    assert len([line for line in said if "FUNCTORY_HTTP_ALLOWED=127.0.0.1" in line]) == 1
 
 
 @pytest.mark.parametrize("lang", languages(*LANGUAGES))

@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
-from functory.cli.job_views import MOST_CHARS, show_page
+from functory.cli.answers import moment
+from functory.cli.job_views import MOST_CHARS, show_change, show_job, show_page
 from functory.wire.base import Encoding
-from functory.wire.jobs import Job, Page
+from functory.wire.jobs import AttemptRow, Job, Page
 
 
 def job(payload: str, *, size_bytes: int | None = None, encoding: Encoding = "text") -> Job:
@@ -55,3 +56,31 @@ def test_it_is_one_line_that_does_nothing(capsys: pytest.CaptureFixture[str]) ->
     assert orders.endswith("a b\\x1b[2J")
     assert cut.endswith("  ab…")
     assert raw.endswith("\\xff\\x00")
+
+
+def test_a_job_that_runs_says_since_when(capsys: pytest.CaptureFixture[str]) -> None:
+    running = Job("id-1", "thumb", "running", 500, attempts=1, due_ms=1000, created_ms=1000, claimed_ms=61_000)
+    show_job(running, as_json=False)
+    assert f"running      since {moment(61_000)}" in capsys.readouterr().out.splitlines()
+
+
+def test_a_job_that_never_ran_took_no_time(capsys: pytest.CaptureFixture[str]) -> None:
+    cancelled = job("x")
+    cancelled.started_ms, cancelled.duration_us = 0, 0
+    show_job(cancelled, as_json=False)
+    assert "took" not in capsys.readouterr().out
+    (line,) = printed(capsys, cancelled)
+    assert line.split()[-3:] == ["-", "-", "x"], "no milliseconds, no end, no message"
+
+
+def test_after_a_change_a_job_is_shown_without_what_it_has_said_before(capsys: pytest.CaptureFixture[str]) -> None:
+    cancelled = job("the payload")
+    cancelled.result, cancelled.log = "a result", "a log"
+    cancelled.history = [AttemptRow(1, 1000, 1000, "error", 500, "an error", 1, "1")]
+    show_change(cancelled, as_json=False)
+    shown = capsys.readouterr().out
+    assert "the payload" in shown
+    assert not {word for word in ("a result", "a log", "an error") if word in shown}
+    show_job(cancelled, as_json=False)
+    shown = capsys.readouterr().out
+    assert {word for word in ("a result", "a log", "an error", "earlier attempts:") if word not in shown} == set()

@@ -64,7 +64,13 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], Any, dict[str, Any]]] = {
         {},
         {"code": "retry", "exitcode": 100, "result": b"later", "retry_after_ms": 1500},
         Retry,
-        {"code": Code.RETRY, "exitcode": 100, "result": b"later"},
+        {"code": Code.RETRY, "exitcode": 100, "result": b"later", "message": "later", "fingerprint": ""},
+    ),
+    "again without a word": (
+        {},
+        {"code": "retry", "exitcode": 100, "retry_after_ms": 1500},
+        Retry,
+        {"code": Code.RETRY, "exitcode": 100, "message": "", "fingerprint": ""},
     ),
     "error": (
         {"attempts": 2},
@@ -136,6 +142,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], Any, dict[str, Any]]] = {
 }
 NEXT_MS = {
     "again": T0 + 1500,
+    "again without a word": T0 + 1500,
     "error": T0 + 1000,
     "repeats": T0 + 3_600_000,
     "created long before it was due": T0 + 500,
