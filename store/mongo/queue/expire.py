@@ -226,7 +226,7 @@ async def _remove(db: Core, rows: Sequence[Document]) -> None:
 
 async def _abandon(db: Core, documents: Sequence[Document], now_ms: int) -> int:
     """An extra round alone: the schedule goes on."""
-    extra = [document for document in documents if "repeat" in document and "regular" in document.get("sched", {})]
+    extra = [document for document in documents if document.get("repeat") and "regular" in document.get("sched", {})]
     documents = [document for document in documents if document not in extra]
     plain = [document for document in documents if not document["kin"]]
     steps = [archive_step(document, ABANDONED, None, now_ms=now_ms, ran=False) for document in plain]

@@ -23,6 +23,14 @@ MUTANTS: list[Mutant] = [
         "        tx.conn.execute(ANEW, (row.n,))\n",
         "        pass\n",
     ),
+    sqlite(
+        "a paused schedule that ends is lost from the list", "(change.repeat, row.n)", "(change.repeat or None, row.n)"
+    ),
+    in_file("store/mongo/queue/listing.py", f"{STORE} -k mongodb")(
+        "a paused schedule that ends is lost from the list (MongoDB)",
+        '{"$or": [{"repeat": {"$gt": ""}}, {"s": schema.HELD}]}',
+        '{"repeat": {"$gt": ""}}',
+    ),
     sqlite("a paused schedule counts as waiting", "state = State.HELD if plan.on_hold else", "state = "),
     endings(
         "a paused schedule goes on after its round", "State.HELD if schedule.pause else queued_state", "queued_state"
