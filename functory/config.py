@@ -112,7 +112,9 @@ class Settings:
     keep_failed_s: float = _setting(
         "forever", retention, "the same for jobs that ended failed or abandoned; forever: up to their tenant's quota"
     )
-    keep_waiting_s: float = _setting("7d", duration, "a job that waited longer without running is abandoned")
+    keep_waiting_s: float = _setting(
+        "7d", duration, "a job that waited longer without running is abandoned; schedules wait on"
+    )
 
     secrets_key_file: str = _setting(
         "", str, "the keys that seal tenants' secrets; empty: secrets.key beside the embedded store, made at first use"

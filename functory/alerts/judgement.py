@@ -51,8 +51,7 @@ def holds(terms: Terms, figures: Figures, moment: Moment) -> bool:
     if terms.when in {"failures", "backlog"}:
         return figures.found > terms.more_than
     if terms.when == "silent":
-        since_ms = 0 if moment.is_wrong(terms.since_ms) else terms.since_ms
-        return figures.found == 0 and moment.age_ms(since_ms) >= terms.window_s * 1000
+        return figures.found == 0 and moment.age_ms(terms.since_ms) >= terms.window_s * 1000
     return figures.since_ms is not None and moment.age_ms(figures.since_ms) > terms.longer_than_s * 1000
 
 
@@ -63,6 +62,12 @@ def value_of(terms: Terms, figures: Figures, moment: Moment) -> float:
     if terms.when in {"waiting", "no_worker"}:
         return 0.0 if figures.since_ms is None else moment.age_ms(figures.since_ms) / 1000
     return figures.found
+
+
+def watched(terms: Terms, moment: Moment) -> Terms:
+    """The same object, unless a clock that was ahead has written since when the rule watches: then it does from now
+    on."""
+    return replace(terms, since_ms=moment.now_ms) if moment.is_wrong(terms.since_ms) else terms
 
 
 def advance(terms: Terms, standing: Standing, figures: Figures, moment: Moment) -> Standing:

@@ -70,7 +70,7 @@ def show_schedules(arguments: argparse.Namespace, page: Page) -> int:
             job.id,
             job.type,
             _short(job.unique.encode()) or "-",
-            _short(job.repeat.encode()),
+            _short(job.repeat.encode()) or "last round",
             _next(job),
             moment(job.done_ms),
             "".join(_LETTERS.get(ended.code, "?") for ended in job.rounds) or "-",

@@ -1,27 +1,20 @@
 """`functory replay | cancel | delete | failures | timeline | type ...`: many jobs at once."""
 
 import argparse
-import math
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from functory.cli.answers import counted, inert, moment
+from functory.cli.answers import inert, moment
 from functory.cli.arguments import given, moment_ms, some_of
 from functory.cli.commands import Commands
-from functory.cli.confirmation import add_yes, confirm, require_terminal
+from functory.cli.confirmation import add_yes
 from functory.cli.jobs import CODES, HELD
+from functory.cli.many_jobs import UNFINISHED, ask, find_all, most_to_change, show_bulk, stop_at, until_none_match
 from functory.cli.remote import add_remote, show, show_table
 
 if TYPE_CHECKING:
     from functory.client import Client
     from functory.wire.jobs import Changed, Replayed
-
-_Bulk = TypeVar("_Bulk", "Changed", "Replayed")
-_UNFINISHED: Final = ("waiting", "deferred", "paused", "lapsed", "running")
-_PAGE: Final = 1000
-_MOST_COUNTED: Final = 20_000
-"""For a question."""
 
 
 def add_commands(commands: Commands) -> None:
@@ -65,9 +58,9 @@ def _add_cancel(commands: Commands) -> None:
     cancel.add_argument(
         "--state",
         action="extend",
-        type=some_of(_UNFINISHED, HELD),
+        type=some_of(UNFINISHED, HELD),
         metavar="STATE,...",
-        help=f"{', '.join(_UNFINISHED)} (default: all of these); paused or held: by relatives or a consumer",
+        help=f"{', '.join(UNFINISHED)} (default: all of these); paused or held: by relatives or a consumer",
     )
     cancel.add_argument("--schedules", action="store_true", help="also jobs that repeat, which ends them")
     _add_bounds(cancel)
@@ -147,19 +140,18 @@ async def run_replay(client: "Client", arguments: argparse.Namespace) -> int:
     )
 
     async def next_ones() -> "Replayed":
-        """Those that had ended when the command began, each call at the rate where the one before stopped."""
+        """Each call at the rate where the one before stopped."""
         answer = await client.replay(**request)
-        if answer.now_ms is not None:
-            request.setdefault("until_ms", answer.now_ms + 1)
+        stop_at(answer, request, "until_ms")
         if arguments.rate_per_s is not None and answer.last_due_ms is not None:
             request["after_ms"] = answer.last_due_ms
         if answer.cursor is not None:
             request["cursor"] = answer.cursor
         return answer
 
-    replayed = await _until_none_match(arguments, next_ones, "replayed")
-    await _find_all(client, arguments, replayed, ["archived"], arguments.code or ["failed", "abandoned"])
-    return _show_bulk(arguments, replayed, replayed.replayed, "queued again")
+    replayed = await until_none_match(arguments, next_ones, "replayed")
+    await find_all(client, arguments, replayed, ["archived"], arguments.code or ["failed", "abandoned"])
+    return show_bulk(arguments, replayed, replayed.replayed, "queued again")
 
 
 async def run_cancel(client: "Client", arguments: argparse.Namespace) -> int:
@@ -171,16 +163,20 @@ async def run_cancel(client: "Client", arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
         schedules=arguments.schedules,
     )
-    states = arguments.state or _UNFINISHED
+    states = arguments.state or UNFINISHED
 
-    async def call(**more: bool) -> "Changed":
-        return await client.cancel_jobs(arguments.type, **request | more)
+    async def call(**more: Any) -> "Changed":
+        answer = await client.cancel_jobs(arguments.type, **request | more)
+        stop_at(answer, request, "created_until_ms")
+        return answer
 
-    asked = await _ask(client, arguments, call, "Cancel", states)
-    _keep_to(asked, arguments, request)
-    changed = await _until_none_match(arguments, call, "changed") if asked is None or asked.matched else asked
-    await _find_all(client, arguments, changed, states)
-    return _show_bulk(arguments, changed, changed.changed, "cancelled")
+    asked = await ask(client, arguments, call, "Cancel", states)
+    most = most_to_change(asked, arguments)
+    changed = (
+        asked if asked is not None and not asked.matched else await until_none_match(arguments, call, "changed", most)
+    )
+    await find_all(client, arguments, changed, states)
+    return show_bulk(arguments, changed, changed.changed, "cancelled")
 
 
 async def run_delete(client: "Client", arguments: argparse.Namespace) -> int:
@@ -194,147 +190,18 @@ async def run_delete(client: "Client", arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
     )
 
-    async def call(**more: bool) -> "Changed":
-        return await client.delete_jobs(arguments.type, **request | more)
-
-    asked = await _ask(client, arguments, call, "Delete", ["archived"], arguments.code)
-    _keep_to(asked, arguments, request)
-    if asked is not None and asked.now_ms is not None:
-        request.setdefault("until_ms", asked.now_ms + 1)  # what ended after the question was not in it
-    changed = await _until_none_match(arguments, call, "changed") if asked is None or asked.matched else asked
-    await _find_all(client, arguments, changed, ["archived"], arguments.code)
-    return _show_bulk(arguments, changed, changed.changed, "deleted")
-
-
-async def _ask(
-    client: "Client",
-    arguments: argparse.Namespace,
-    call: Callable[..., Awaitable["Changed"]],
-    verb: str,
-    states: Sequence[str],
-    codes: Sequence[str] | None = None,
-) -> "Changed | None":
-    """Before jobs are changed: how many a dry run finds, and whether that is meant. Returns what it found; None if
-    nobody was to be asked. Raises InvalidInput if it is not meant."""
-    if arguments.dry_run or arguments.yes:
-        return None
-    require_terminal()
-    found = await call(dry_run=True)
-    await _find_all(client, arguments, found, states, codes, most=_MOST_COUNTED)
-    found.dry_run = False
-    if found.matched:
-        kind = _kind(states, codes)
-        more = "more than " if arguments.all and found.more else ""
-        rest = "" if arguments.all or not found.more else ", and leave more that match"
-        await confirm(arguments, f"{verb} {more}{counted(found.matched, f'{kind} job')} {_chosen(arguments)}{rest}?")
-    return found
-
-
-def _keep_to(asked: "Changed | None", arguments: argparse.Namespace, request: dict[str, Any]) -> None:
-    """To no more jobs than the question named; with --all it goes on until no more match."""
-    if asked is not None and not arguments.all and asked.matched:
-        request["limit"] = asked.matched
-
-
-def _kind(states: Sequence[str], codes: Sequence[str] | None) -> str:
-    """What jobs a question is about."""
-    if codes:
-        return " or ".join(dict.fromkeys(codes))
-    if states == ["archived"]:
-        return "ended"
-    return "unfinished" if set(states) == set(_UNFINISHED) else " or ".join(dict.fromkeys(states))
-
-
-def _chosen(arguments: argparse.Namespace) -> str:
-    """What jobs were chosen by, for a question."""
-    named = {"of type": arguments.type, "with the failure": arguments.failure, "with the key": arguments.job_key}
-    words = [f"{which} {name}" for which, name in named.items() if name is not None]
-    if "since" in arguments:
-        times = {"ended since": arguments.since, "ended before": arguments.until}
-        words += [f"{which} {moment(time_ms)}" for which, time_ms in times.items() if time_ms is not None]
-    if getattr(arguments, "schedules", False):
-        words.append("with schedules, which end")
-    return " ".join(words)
-
-
-async def _until_none_match(arguments: argparse.Namespace, call: Callable[[], Awaitable[_Bulk]], count: str) -> _Bulk:
-    """One call; with --all, as many as it takes, and the sum of their answers. A job that matches although it was asked
-    for before, because it cannot be changed, is no reason to go on."""
-    from functory.cli.progress import Progress  # noqa: PLC0415 (not for the parser)
-
-    answer = await call()
-    if not arguments.all or arguments.dry_run:
+    async def call(**more: Any) -> "Changed":
+        answer = await client.delete_jobs(arguments.type, **request | more)
+        stop_at(answer, request, "until_ms")
         return answer
-    seen = dict.fromkeys(answer.ids)
-    total, schedules = getattr(answer, count), answer.schedules
-    with Progress(count, None) as progress:
-        while answer.more:
-            progress.at(total)
-            answer = await call()
-            news = [job_id for job_id in answer.ids if job_id not in seen]
-            if not news:
-                break
-            seen |= dict.fromkeys(news)
-            total += getattr(answer, count)
-            schedules = answer.schedules + (schedules if count == "replayed" else 0)
-        progress.at(total)
-    answer.ids, answer.matched = list(seen), len(seen)
-    setattr(answer, count, total)
-    answer.schedules = schedules
-    return answer
 
-
-async def _find_all(
-    client: "Client",
-    arguments: argparse.Namespace,
-    answer: "Changed | Replayed",
-    states: Sequence[str],
-    codes: Sequence[str] | None = None,
-    most: float = math.inf,
-) -> None:
-    """After a dry run with --all: the rest of what matches, up to `most` or so. The same dry run again would find the
-    same jobs, so all are listed page by page, which needs the scope `read`."""
-    from functory.cli.progress import Progress  # noqa: PLC0415 (not for the parser)
-
-    if not (arguments.all and answer.dry_run and answer.more):
-        return
-    filters = given(
-        type=arguments.type,
-        failure=arguments.failure,
-        key=arguments.job_key,
-        code=codes and ",".join(dict.fromkeys(codes)),
+    asked = await ask(client, arguments, call, "Delete", ["archived"], arguments.code)
+    most = most_to_change(asked, arguments)
+    changed = (
+        asked if asked is not None and not asked.matched else await until_none_match(arguments, call, "changed", most)
     )
-    if "since" in arguments:
-        filters |= given(since_ms=arguments.since, until_ms=arguments.until)
-    has_all = getattr(arguments, "schedules", True)
-    found: dict[str, None] = {}
-    schedules: set[str] = set()
-    with Progress("found", None) as progress:
-        for state in dict.fromkeys(states):
-            cursor, is_done = None, False
-            while not is_done and len(found) < most:
-                page = await client.results(state=state, cursor=cursor, limit=_PAGE, **filters)
-                schedules |= {job.id for job in page.jobs if job.repeat and not has_all}
-                found |= dict.fromkeys(job.id for job in page.jobs if job.id not in schedules)
-                progress.at(len(found))
-                cursor, is_done = page.cursor, page.cursor is None
-    answer.ids, answer.matched, answer.more = list(found), len(found), len(found) >= most
-    answer.schedules = len(schedules)
-
-
-def _show_bulk(arguments: argparse.Namespace, answer: "Changed | Replayed", count: int, done: str) -> int:
-    if answer.dry_run:
-        verb = "matches" if answer.matched == 1 else "match"
-        text = f"{counted(answer.matched, 'job')} {verb}."
-        if answer.more:
-            text = f"At least {text} Use --all to count all of them."
-    else:
-        text = f"{counted(count, 'job')} {done}."
-        if answer.more:
-            text += " More match: use --all, or repeat the command."
-    if answer.schedules:
-        text += f" {counted(answer.schedules, 'schedule')} left alone: use --schedules for jobs that repeat, too."
-    return show(arguments, answer, text)
+    await find_all(client, arguments, changed, ["archived"], arguments.code)
+    return show_bulk(arguments, changed, changed.changed, "deleted")
 
 
 async def run_failures(client: "Client", arguments: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from functory.loops.slices import Slices
 from functory.operations.figures import counters_of
 from functory.operations.service import Service
 from functory.operations.type_patterns import is_pattern
+from functory.workers.unasked import JUST_NOW_MS
 from store.base import Code, TypeCounters
 from store.values.scoreboard import HOUR_MS, MINUTE_MS, RESOLUTIONS, Span
 from vocabulary.glob import glob_cost, glob_matcher
@@ -24,6 +25,9 @@ FAILED: Final = frozenset({Code.FAILED, Code.ERROR, Code.ABANDONED})
 be noticed when its jobs are given up."""
 ENDED: Final = FAILED | {Code.OK}
 _OK: Final = frozenset({Code.OK})
+_FAST_CLOCK_MS: Final = HOUR_MS
+"""What a daemon counts whose clock is ahead by up to this is a sign of life: it makes an alert of silence late, and
+without it there would be one although jobs end."""
 
 Counts = Mapping[str, int]
 
@@ -51,7 +55,7 @@ class TenantFigures:
             is_share = terms.share_above is not None
             return Figures(failed, _sum(await self._ended(ENDED, terms.window_s), jobtypes) if is_share else 0)
         if terms.when == "silent":
-            return Figures(_sum(await self._ended(_OK, terms.window_s), jobtypes))
+            return Figures(_sum(await self._ended(_OK, terms.window_s, _FAST_CLOCK_MS), jobtypes))
         if terms.when == "backlog":
             waiting = {row.jobtype: row.waiting for row in await self._all_counters()}
             return Figures(_sum(waiting, jobtypes))
@@ -75,11 +79,11 @@ class TenantFigures:
             self._counters = await counters_of(self._service, self._tenant)
         return self._counters
 
-    async def _ended(self, codes: frozenset[Code], window_s: int) -> Counts:
+    async def _ended(self, codes: frozenset[Code], window_s: int, ahead_ms: int = 0) -> Counts:
         if window_s != self._window_s:
             self._counts, self._window_s = {}, window_s
         if codes not in self._counts:
-            spans = spans_of(window_s, self._now_ms)
+            spans = spans_of(window_s, self._now_ms, ahead_ms)
             self._counts[codes] = await self._service.store.count_by_type(self._tenant, codes, spans)
         return self._counts[codes]
 
@@ -98,22 +102,24 @@ class TenantFigures:
             rows = await service.recent_waiting.of(self._tenant, service.store, service.now_ms)
             found = {row.jobtype: row.oldest_due_ms for row in rows if not row.handler_version}
             for each in await service.workers.unasked_of(self._tenant):
-                if each.seconds:
+                if each.seconds * 1000 > JUST_NOW_MS:
                     found[each.jobtype] = self._now_ms - round(each.seconds * 1000)
             self._unserved = found
         return self._unserved
 
 
-def spans_of(window_s: int, now_ms: int) -> list[Span]:
+def spans_of(window_s: int, now_ms: int, ahead_ms: int = 0) -> list[Span]:
     """From the start of the minute in which the window begins, in few buckets: minutes up to the next hour, then hours.
-    A window that began when no minutes are kept any more, from the start of the hour."""
+    A window that began when no minutes are kept any more, from the start of the hour. ahead_ms: for so long after now,
+    too."""
+    until_ms = now_ms + ahead_ms + 1
     since_ms = max((now_ms - window_s * 1000) // MINUTE_MS * MINUTE_MS, 0)
     hour_ms = -(-since_ms // HOUR_MS) * HOUR_MS
     if hour_ms > now_ms:
-        return [Span(1, MINUTE_MS, since_ms, now_ms + 1)]
+        return [Span(1, MINUTE_MS, since_ms, until_ms)]
     if since_ms < now_ms - RESOLUTIONS[MINUTE_MS] + HOUR_MS:
-        return [Span(1, HOUR_MS, since_ms // HOUR_MS * HOUR_MS, now_ms + 1)]
-    hours = Span(1, HOUR_MS, hour_ms, now_ms + 1)
+        return [Span(1, HOUR_MS, since_ms // HOUR_MS * HOUR_MS, until_ms)]
+    hours = Span(1, HOUR_MS, hour_ms, until_ms)
     return [hours] if since_ms == hour_ms else [Span(1, MINUTE_MS, since_ms, hour_ms), hours]
 
 

@@ -14,12 +14,21 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from functory.alerts.judgement import Figures, Moment, advance, is_to_be_told, value_of, with_notice, without_notice
+from functory.alerts.judgement import (
+    Figures,
+    Moment,
+    advance,
+    is_to_be_told,
+    value_of,
+    watched,
+    with_notice,
+    without_notice,
+)
 from functory.alerts.standing import Notice, Standing
 from functory.alerts.words import Telling, payload_of
 from functory.errors import FunctoryError
 from functory.operations.alert_figures import TenantFigures
-from functory.operations.alerts import Rule, list_alerts, write_standing
+from functory.operations.alerts import Rule, list_alerts, write_standing, write_terms
 from functory.operations.idempotency import Fingerprint
 from functory.operations.keyring import principal_of
 from functory.operations.principal import Principal
@@ -68,6 +77,12 @@ async def look_at_alerts(
 async def _look_at(
     service: Service, who: Principal, rule: Rule, found: Figures, moment: Moment, new_key: Callable[[], str]
 ) -> None:
+    terms = watched(rule.terms, moment)
+    if terms is not rule.terms:
+        changed = await write_terms(service, rule, terms)
+        if changed is None:
+            return
+        rule = changed
     standing = advance(rule.terms, rule.standing, found, moment)
     if is_to_be_told(standing, moment.now_ms):
         value = value_of(rule.terms, found, moment)

@@ -15,6 +15,7 @@ from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.submit import Submission, submit_jobs
 from functory.operations.type_patterns import check_named, is_pattern
+from functory.workers.unasked import JUST_NOW_MS
 from store.base import AlertRecord
 from store.errors import Conflict, NotFound
 from vocabulary.glob import is_closed
@@ -22,6 +23,7 @@ from vocabulary.names import TYPE_RULE, is_type
 
 MAX_ALERTS: Final = 50
 """Of one tenant."""
+LEAST_UNASKED_S: Final = JUST_NOW_MS // 1000
 _PATTERN: Final = re.compile(r"[A-Za-z0-9_.:*?\[\]^-]+")
 _TRIES: Final = 5
 _NEEDS: Final = {
@@ -118,6 +120,12 @@ async def write_standing(service: Service, rule: Rule, standing: Standing) -> bo
     return await service.store.put_alert(record._replace(version=record.version + 1, state=encode_standing(standing)))
 
 
+async def write_terms(service: Service, rule: Rule, terms: Terms) -> Rule | None:
+    """The rule with these; None if somebody has changed it since it was read."""
+    record = rule.record._replace(version=rule.record.version + 1, settings=encode_terms(terms))
+    return Rule(record, terms, rule.standing) if await service.store.put_alert(record) else None
+
+
 def check_terms(name: str, terms: Terms) -> None:
     """Raises InvalidInput."""
     if not is_type(name):
@@ -135,6 +143,12 @@ def check_terms(name: str, terms: Terms) -> None:
     needed = _NEEDS.get(terms.when)
     if needed and not getattr(terms, needed):
         raise InvalidInput(f"an alert for {terms.when} needs {needed}", detail={"field": needed})
+    if terms.when == "no_worker" and terms.longer_than_s < LEAST_UNASKED_S:
+        raise InvalidInput(
+            f"longer_than_s of no_worker is {terms.longer_than_s}, and must be at least {LEAST_UNASKED_S}: it takes so"
+            " long until a daemon knows of workers that wait at another one",
+            detail={"field": "longer_than_s"},
+        )
     if terms.share_above is not None and terms.when != "failures":
         raise InvalidInput("share_above is for failures only", detail={"field": "share_above"})
 

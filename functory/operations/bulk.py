@@ -21,13 +21,14 @@ from functory.operations.service import Service
 from functory.operations.unseen import bring
 from store.base import JobFilter, JobPage, JobRecord, JobState
 from store.errors import Conflict
+from store.values.jobs import END_OF_TIME_MS
 
 UNFINISHED: Final = (JobState.WAITING, JobState.DEFERRED, JobState.PAUSED, JobState.LAPSED, JobState.RUNNING)
 _PAGE: Final = 1000
 _FEW: Final = 100
 """Are read together at least, where some of them may be left out."""
 _MOST_IN_VAIN: Final = 100
-"""Pages of nothing but schedules."""
+"""Pages of nothing but what is left out."""
 _AT_ONCE: Final = 20
 """Runs that are stopped side by side."""
 
@@ -66,16 +67,19 @@ async def cancel_jobs(
     limit: int,
     dry_run: bool,
     schedules: bool = False,
+    created_until_ms: int | None = None,
 ) -> BulkReport:
-    """Cancel jobs of the matching types that are in one of these states, whatever that of `where`, running ones last.
-    Without a pattern `where` names a key or a failure. What was posted before
-    is among them, unless a long backlog of the tenant stands before it."""
+    """Cancel jobs of the matching types that are in one of these states, whatever that of `where`, running ones last;
+    with created_until_ms only those that were created before it. Without a pattern `where` names a key or a failure.
+    What was posted before is among them, unless a long backlog of the tenant stands before it."""
     check_chosen(pattern, where)
     async with service.bulk_turns.of(who.tenant):
         await bring(service, who.tenant)
         of_types = await filter_of(service, who.tenant, pattern, where)
         filters = [of_types._replace(state=state) for state in UNFINISHED if state in states]
-        found = await matching(service, who.tenant, filters, limit, schedules=schedules)
+        found = await matching(
+            service, who.tenant, filters, limit, schedules=schedules, created_until_ms=created_until_ms
+        )
         ids, more = found.ids, found.more
         if dry_run or not ids:
             return BulkReport(ids, 0, more, found.schedules)
@@ -122,11 +126,12 @@ async def matching(
     begin: str | None = None,
     *,
     schedules: bool = True,
+    created_until_ms: int | None = None,
 ) -> Matching:
     """The jobs that fit one of the filters, in their order. With begin, a cursor of the first, those after it. Without
-    schedules, those that repeat are only counted; so many of them that the search takes long break it off, and it goes
-    on from there."""
-    search = _Search(service, tenant, schedules=schedules)
+    schedules, those that repeat are only counted, and with created_until_ms those that were created later are left out;
+    so many of them that the search takes long break it off, and it goes on from there."""
+    search = _Search(service, tenant, schedules=schedules, created_until_ms=created_until_ms)
     cursor = begin
     for number, where in enumerate(filters):
         while True:
@@ -141,10 +146,12 @@ async def matching(
 
 
 class _Search:
-    def __init__(self, service: Service, tenant: str, *, schedules: bool) -> None:
+    def __init__(self, service: Service, tenant: str, *, schedules: bool, created_until_ms: int | None) -> None:
         self._service = service
         self._tenant = tenant
         self._schedules = schedules
+        self._until_ms = END_OF_TIME_MS if created_until_ms is None else created_until_ms
+        self._takes_all = schedules and created_until_ms is None
         self.found: dict[str, str] = {}
         """Ids, with their types."""
         self._left_out: set[str] = set()
@@ -152,7 +159,7 @@ class _Search:
 
     async def take(self, where: JobFilter, cursor: str | None, room: int) -> str | None:
         """Some more, as many as there is room for. Returns where it goes on, if it does."""
-        page = await self._list(where, cursor, room if self._schedules else max(room, _FEW))
+        page = await self._list(where, cursor, room if self._takes_all else max(room, _FEW))
         wanted = [number for number, record in enumerate(page.records) if self._is_wanted(record)]
         if len(wanted) > room:  # a cursor stands at the end of a page, so it is read again, up to the last of them
             page = await self._list(where, cursor, wanted[room - 1] + 1)
@@ -165,7 +172,7 @@ class _Search:
         """Where others fit that are wanted, too: after the cursor in the first of the filters, if there is one, or in
         those that follow."""
         for where in filters if cursor is not None else filters[1:]:
-            page = await self._list(where, cursor, 1 if self._schedules else _PAGE)
+            page = await self._list(where, cursor, 1 if self._takes_all else _PAGE)
             if page.cursor is not None or any(map(self._is_wanted, page.records)):
                 return cursor or ""
             self._leave_out(page)
@@ -177,10 +184,11 @@ class _Search:
         return Matching(tuple(self.found), jobtypes, after, len(self._left_out))
 
     def _is_wanted(self, record: JobRecord) -> bool:
-        return self._schedules or not record.job.repeat
+        return (self._schedules or not record.job.repeat) and record.job.create_ms < self._until_ms
 
     def _leave_out(self, page: JobPage) -> None:
-        self._left_out |= {record.job.id for record in page.records if not self._is_wanted(record)}
+        repeating = (record.job for record in page.records if record.job.repeat and not self._schedules)
+        self._left_out |= {job.id for job in repeating if job.create_ms < self._until_ms}
 
     async def _list(self, where: JobFilter, cursor: str | None, count: int) -> JobPage:
         now_ms, size = self._service.now_ms(), min(count, _PAGE)

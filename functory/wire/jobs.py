@@ -291,7 +291,8 @@ class DeletedJobs(Answer):
 
 class CancelBody(Request):
     """Which jobs to cancel: `type` is a type or a GLOB pattern, such as `mail*`, and may be left out with `failure`
-    (those that are tried again after that error) or `key`. `schedules`: also those that repeat, which ends them."""
+    (those that are tried again after that error) or `key`. `created_until_ms`: only jobs that were created before it.
+    `schedules`: also those that repeat, which ends them."""
 
     type: TypePattern | None = None
     failure: Failure | None = None
@@ -299,6 +300,7 @@ class CancelBody(Request):
     states: Annotated[list[UnfinishedName], Meta(min_length=1, max_length=5)] = field(
         default_factory=lambda: list(UNFINISHED_NAMES)
     )
+    created_until_ms: TimeMs | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 1000
     dry_run: bool = False
     schedules: bool = False
@@ -321,7 +323,7 @@ class DeleteBody(Request):
 class Changed(Answer):
     """`matched` jobs fit the filter within the limit, `changed` were cancelled or deleted; `more`: others fit, too.
     `schedules`: so many would fit, but repeat, and were left alone. `now_ms` is when the call began: a deletion with
-    `until_ms` at that leaves out jobs that end meanwhile."""
+    `until_ms` at that leaves out jobs that end meanwhile, a cancel with `created_until_ms` those that are added."""
 
     matched: int
     changed: int

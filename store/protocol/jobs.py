@@ -88,8 +88,9 @@ class JobVerbs(abc.ABC):
 
     @abc.abstractmethod
     async def list_repeating(self, tenant: str, *, now_ms: int, cursor: str | None = None, limit: int = 100) -> JobPage:
-        """A page of the tenant's jobs that repeat and are not archived, in order of type and id, as list_jobs. Cost:
-        limit, plus one seek per type of the tenant; not on the number of jobs."""
+        """A page of the tenant's jobs that repeat and are not archived, in order of type and id, as list_jobs; also
+        those that stopped to repeat while they are paused. Cost: limit, plus one seek per type of the tenant; not on
+        the number of jobs."""
 
     @abc.abstractmethod
     async def list_children(

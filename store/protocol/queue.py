@@ -226,6 +226,6 @@ class JobQueue(abc.ABC):
         At most limit jobs in one step, so that nothing waits for it; call again while more is True. Cost: also on the
         jobs that were due before waiting_before_ms and have not waited for so long, and on children that stay.
         Idempotent. Abandoning archives with Code.ABANDONED, exitcode 504 and counts; relatives are served as
-        in release_jobs. Of a schedule whose extra round waits, that round alone is abandoned, as by Rearm: it goes on
-        with its regular round, which waits from now on if it is due. A purged parent leaves its children as they are.
+        in release_jobs. A schedule is not abandoned: its regular round goes on waiting. An extra round of it is, as by
+        Rearm: it goes on with its regular round. A purged parent leaves its children as they are.
         """

@@ -79,3 +79,33 @@ async def test_a_time_of_another_year_has_its_year(browser: Browser, server: Dae
         await expect(page.locator(".banner time")).to_have_text(re.compile(rf"^\d\d \w+ {year},? \d\d:\d\d:\d\d$"))
         accepted = page.locator(".life li").first.locator("time")
         await expect(accepted).not_to_have_text(re.compile(str(time.gmtime().tm_year)))
+
+
+async def test_a_schedule_is_tried_before_it_is_saved(browser: Browser, server: DaemonProcess, tenant: Tenant) -> None:
+    """The times are shown in the reader's zone, what was typed stays, and nothing is changed before Save."""
+    repeat = "0 9 * * * Asia/Kolkata"
+    added = await tenant.client.add_jobs("report", ["sales"], unique="nightly", repeat=repeat)
+    assert not isinstance(added.ids, UnsetType)
+    (job_id,) = added.ids
+    async with reader(browser, server.url, tenant.key) as page:
+        await page.goto(f"{tenant.home}/job/{job_id}")
+        await page.get_by_role("link", name="Change schedule").click()
+        times = page.locator("#times time")
+        await expect(page.get_by_role("heading", name="It runs")).to_be_visible()
+        await expect(times).to_have_text([re.compile(r"09:00:00$")] * 5)
+        await page.get_by_label("Repeats").fill("30 17 * * * Asia/Kolkata")
+        await page.get_by_label("Payload").fill("two\nlines")
+        await page.get_by_role("button", name="Preview").click()
+        await expect(page.get_by_role("heading", name="It would run")).to_be_visible()
+        await expect(times).to_have_text([re.compile(r"17:30:00$")] * 5)
+        await expect(page.get_by_label("Payload")).to_have_value("two\nlines")
+        assert (await tenant.client.get_job(job_id)).repeat == repeat
+        await page.get_by_label("Repeats").fill("61 17 * * *")
+        await page.get_by_role("button", name="Preview").click()
+        await expect(page.get_by_role("alert")).to_contain_text("minute")
+        await expect(page.get_by_label("Repeats")).to_have_value("61 17 * * *")
+        await page.get_by_label("Repeats").fill("30 17 * * * Asia/Kolkata")
+        await page.get_by_role("button", name="Save").click()
+        await expect(page).to_have_url(re.compile(rf"/job/{job_id}$"))
+    job = await tenant.client.get_job(job_id)
+    assert (job.repeat, job.payload) == ("30 17 * * * Asia/Kolkata", "two\nlines")

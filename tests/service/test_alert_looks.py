@@ -1,7 +1,6 @@
 """What a look at the rules of a tenant leads to, on both stores: one job for each change, whatever happens between."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,68 +10,21 @@ import pytest
 from functory.alerts.judgement import Moment
 from functory.alerts.terms import Terms
 from functory.operations.alert_looks import look_at_alerts
-from functory.operations.alerts import get_alert, mute_alert, put_alert
-from functory.operations.keyring import principal_of
-from functory.operations.principal import Principal
+from functory.operations.alerts import get_alert, mute_alert
 from functory.operations.tenants import update_tenant
 from functory.tenant_limits import TenantLimits
-from store.base import Archive, Code, Discard, JobFilter, JobState, Outcome, Retry
+from store.base import Archive, Code, Discard, Outcome, Retry
 from store.errors import StoreUnavailable
 from store.values.scoreboard import HOUR_MS, MINUTE_MS
+from tests.support.alert_rules import ACME, add, end, look, set_rule, states, told, who
 from tests.support.stores import BACK_ENDS, back_end_params
 from tests.support.web import SYSID, Site, open_site
-
-ACME = "acme"
-FAILS = Terms(type="mail", notify="tell", when="failures", more_than=2, window_s=600)
 
 
 @pytest.fixture(params=back_end_params())
 async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Site]:
     async with BACK_ENDS[request.param](tmp_path) as url, open_site(tmp_path, store_url=url) as site:
         yield site
-
-
-async def who(site: Site) -> Principal:
-    found = await principal_of(site.service, ACME, "test", frozenset())
-    assert found is not None
-    return found
-
-
-async def set_rule(site: Site, terms: Terms = FAILS, name: str = "rule") -> None:
-    await put_alert(site.service, await who(site), name, terms)
-
-
-async def look(site: Site, later_s: float = 10, even_since_ms: int = 0) -> None:
-    """Later by so much: what waits is remembered for some seconds."""
-    site.clock.advance(later_s)
-    await look_at_alerts(site.service, ACME, Moment(site.clock.now_ms(), even_since_ms))
-
-
-async def add(site: Site, count: int = 1, type_name: str = "mail") -> None:
-    await site.add(*["x"] * count, path=f"/acme/job/{type_name}/add")
-    await site.intake.flush()
-
-
-async def end(site: Site, code: Code = Code.FAILED, count: int = 1, type_name: str = "mail") -> None:
-    await add(site, count, type_name)
-    await site.run(count, code, f"acme-{type_name}")
-
-
-async def told(site: Site, type_name: str = "tell") -> list[dict[str, Any]]:
-    """All notifications, in the order in which they were made."""
-    now_ms = site.clock.now_ms()
-    found = []
-    for state in (JobState.WAITING, JobState.ARCHIVED):
-        page = await site.store.list_jobs(ACME, JobFilter(state, f"acme-{type_name}"), now_ms=now_ms)
-        for record in page.records:
-            whole = await site.store.get_job(ACME, record.job.id, now_ms=now_ms)
-            assert whole is not None
-            found.append(json.loads(whole.job.data))
-    return sorted(found, key=lambda it: it["at_ms"])
-
-
-async def states(site: Site) -> list[tuple[str, str]]:
-    return [(it["alert"], it["state"]) for it in await told(site)]
 
 
 async def test_a_rule_that_begins_to_hold_is_told_once_and_so_is_its_end(site: Site) -> None:
@@ -282,6 +234,33 @@ async def test_silence_counts_from_when_the_rule_was_set(site: Site) -> None:
     await look(site)
     await look(site, 60)
     assert await states(site) == [("rule", "firing"), ("rule", "resolved")]
+
+
+@pytest.mark.parametrize("ahead_s", [30, 600, 10**8])
+async def test_silence_counts_from_the_first_look_if_the_rule_was_set_by_a_clock_that_is_ahead(
+    site: Site, ahead_s: int
+) -> None:
+    site.clock.advance(ahead_s)
+    await set_rule(site, Terms(type="report", notify="tell", when="silent", window_s=3600))
+    site.clock.advance(-ahead_s)
+    await look(site)
+    await look(site, 3590)
+    assert await told(site) == []
+    await look(site, 60)
+    assert await states(site) == [("rule", "firing")]
+
+
+async def test_what_a_daemon_counts_whose_clock_is_ahead_is_a_sign_of_life(site: Site) -> None:
+    await set_rule(site, Terms(type="report", notify="tell", when="silent", window_s=600))
+    for _ in range(3):
+        await look(site, 400)
+        site.clock.advance(3000)
+        await end(site, Code.OK, type_name="report")
+        site.clock.advance(-3000)
+    await look(site)
+    assert await told(site) == []
+    await look(site, 3000 + 660)
+    assert await states(site) == [("rule", "firing")], "late by as much"
 
 
 async def test_silence_of_days_is_seen_in_hours(site: Site) -> None:

@@ -10,6 +10,7 @@ Daemons and commands
   bedrock.py            a daemon that serves the protocol of Bedrock::Jobs, and a client of it
   workers.py            a daemon with one tenant, and the verbs of a worker; worker_calls.py these over HTTP
   consumers.py          consumers, and what they work through
+  alert_rules.py        rules of a tenant, and looks at them
   tenants.py            a tenant that comes and goes, and a store that is away at times
   intake.py             how lines get into a store, without a daemon
   straight.py           jobs on the straight way; straight_times.py when they leave it

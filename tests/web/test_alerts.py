@@ -60,6 +60,7 @@ async def test_what_changes_a_rule_is_on_record(site: Site) -> None:
         ({"when": "silent", "window_s": None}, "window_s"),
         ({"when": "waiting"}, "longer_than_s"),
         ({"when": "no_worker"}, "longer_than_s"),
+        ({"when": "no_worker", "longer_than_s": 29}, "longer_than_s"),
         ({"when": "rain"}, "when"),
         ({"when": "backlog", "share_above": 0.5}, "share_above"),
         ({"share_above": 1}, "share_above"),

@@ -59,6 +59,22 @@ async def test_cancel_takes_only_the_states_that_are_named(site: Site) -> None:
     assert await codes(site, "thumb") == ["cancelled", "cancelled"]
 
 
+async def test_cancel_leaves_out_what_was_added_later(site: Site) -> None:
+    """Also where the later ones come first in the listing."""
+    await add(site, "thumb")
+    first = await site.post("/acme/cancel", json={"type": "thumb", "dry_run": True})
+    site.clock.advance(1)
+    await site.add("z", path="/acme/job/thumb/add?dt=1000&repeat=FINISHED,%20%2B1%20DAY")
+    later = await site.add(*"abc", path="/acme/job/thumb/add?dt=1000")
+    request = {"type": "thumb", "created_until_ms": first.json["now_ms"] + 1}
+    dry = await site.post("/acme/cancel", json={**request, "limit": 1, "dry_run": True})
+    assert (dry.json["matched"], dry.json["more"], dry.json["schedules"]) == (1, True, 0)
+    done = await site.post("/acme/cancel", json=request)
+    assert (done.json["changed"], done.json["more"], done.json["schedules"]) == (2, False, 0)
+    assert set(later) & set(done.json["ids"]) == set()
+    assert await codes(site, "thumb") == ["cancelled"] * 2 + ["waiting"] * 4
+
+
 async def test_delete_removes_ended_jobs_only(site: Site) -> None:
     await add(site, "mail", "mall", "thumb")
     for name, code in (("mail", Code.OK), ("mall", Code.FAILED)):

@@ -136,6 +136,56 @@ async def test_what_is_not_in_the_question_is_left_alone(site: Site) -> None:
     assert len((await site.get("/acme/results?state=waiting")).json["jobs"]) == 1
 
 
+async def test_all_that_was_asked_about_is_cancelled_and_no_more(site: Site) -> None:
+    await site.add("1", "2", "3")
+    (deferred,) = await site.add("4", path="/acme/job/thumb/add?delay_s=60")
+    await site.intake.flush()
+    place = {"url": site.url, "key": site.keys["acme"]}
+    words = ("cancel", "thumb", "--all", "--limit", "2", "--state", "waiting")
+    async with at_terminal(*words, **place) as person:
+        await person.says(b"Cancel 3 waiting jobs of type thumb? [y/N] ")
+        site.clock.advance(61)  # another one is waiting by now
+        later = await site.add("5", path="/acme/job/thumb/add?priority=1000")
+        await site.intake.flush()
+        await person.types(b"y\n")
+        assert (await person.end())[0] == 0
+    left = {row["id"] for row in (await site.get("/acme/results?state=waiting")).json["jobs"]}
+    assert left == {deferred, *later}
+
+
+@pytest.mark.parametrize("flags", [("cancel", "thumb", "--yes"), ("delete", "thumb", "--yes"), ("replay",)])
+async def test_all_comes_to_an_end_while_jobs_are_added(
+    site: Site, terminal: Terminal, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...]
+) -> None:
+    """Each call finds as many new ones as it has changed, at most ten times."""
+    await site.add("1", "2", "3")
+    if flags[0] != "cancel":
+        await site.run(10, Code.FAILED)
+    calls = 0
+
+    def with_more(verb: str) -> None:
+        change = getattr(site.store, verb)
+
+        async def change_and_add(*args: Any, **options: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            site.clock.advance(1)
+            if calls <= 10:
+                await site.add("more")
+                await site.intake.flush()
+                if flags[0] != "cancel":
+                    await site.run(10, Code.FAILED)
+            return await change(*args, **options)
+
+        monkeypatch.setattr(site.store, verb, change_and_add)
+
+    with_more({"cancel": "cancel_job", "delete": "delete_jobs", "replay": "replay_jobs"}[flags[0]])
+    until = [] if flags[0] == "cancel" else ["--until", "2100-01-01"]
+    told = await terminal.run(*flags, "--all", "--limit", "1", *until)
+    assert told.startswith("3 jobs "), told
+    assert calls == 3
+
+
 async def test_where_nobody_can_be_asked_it_has_to_be_said(site: Site, terminal: Terminal) -> None:
     await site.add("1")
     await site.intake.flush()

@@ -123,3 +123,13 @@ async def test_a_schedule_is_made_with_the_form_of_a_job_and_changed_by_its_name
         refused = await acme.post("/ui/t/acme/type/mail/post", {**form, "repeat": "0 25 * * *"})
         assert refused.status == 422
         assert 'value="0 25 * * *"' in refused.text
+
+
+async def test_a_paused_one_that_ends_with_its_next_round_is_shown_with_that(site: Site, terminal: Terminal) -> None:
+    job_id = await add(site, "thumb", "nightly")
+    await site.post(f"/acme/job/{job_id}/pause")
+    assert (await site.call("PATCH", f"/acme/job/{job_id}", json={"repeat": ""})).status == 200
+    (row,) = [line for line in (await terminal.run("job", "schedules")).splitlines() if job_id in line]
+    assert ("last round" in row, "paused" in row) == (True, True)
+    async with visitor(site, "acme") as acme:
+        assert "<bdi>last round</bdi>" in (await acme.get("/ui/t/acme/schedules")).text

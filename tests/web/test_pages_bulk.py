@@ -39,6 +39,17 @@ async def test_waiting_jobs_are_looked_at_and_cancelled(site: Site) -> None:
         assert again.location.endswith("note=nothing_matched")
 
 
+async def test_what_was_added_after_the_dry_run_is_not_cancelled(site: Site) -> None:
+    await site.add(*"abc")
+    async with visitor(site, "acme") as acme:
+        looked = await acme.get("/ui/t/acme/cancel?type=thumb&waiting=yes&look=1")
+        (at_ms,) = re.findall(r'name="at_ms" value="(\d+)"', looked.text)
+        site.clock.advance(1)
+        await site.add("later")
+        await acme.post("/ui/t/acme/cancel", {"type": "thumb", "waiting": "yes", "at_ms": at_ms, "look": "1"})
+    assert await states_of(site, "waiting") == 1
+
+
 async def test_only_the_chosen_states_are_cancelled(site: Site) -> None:
     await site.add("now")
     await site.add("later", path="/acme/job/thumb/add?delay_s=600")

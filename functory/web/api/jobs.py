@@ -159,6 +159,7 @@ async def cancel_jobs(call: Call, body: CancelBody) -> Changed:
         limit=body.limit,
         dry_run=body.dry_run,
         schedules=body.schedules,
+        created_until_ms=body.created_until_ms,
     )
     return _changed(report, now_ms, dry_run=body.dry_run)
 

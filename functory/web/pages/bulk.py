@@ -57,7 +57,7 @@ _DELETE: Final = _Deed(
 
 class _Choice(NamedTuple):
     """type: or a pattern of types. failure and key may be empty, and type with one of these. age: a key of AGES. at_ms:
-    when it was chosen; what ended later is not meant."""
+    when it was chosen; what was added or ended later is not meant."""
 
     type: str
     failure: str
@@ -140,7 +140,14 @@ async def _run(call: PageCall, deed: _Deed, choice: _Choice, *, dry_run: bool) -
     if deed is _CANCEL:
         states = [JobState(name) for name in choice.boxes]
         return await bulk.cancel_jobs(
-            service, call.who, pattern, states, choice.where, limit=_MOST_CANCELLED, dry_run=dry_run
+            service,
+            call.who,
+            pattern,
+            states,
+            choice.where,
+            limit=_MOST_CANCELLED,
+            dry_run=dry_run,
+            created_until_ms=choice.at_ms + 1,
         )
     since_ms, until_ms = span_until(choice.age, choice.at_ms)
     where = choice.where._replace(codes=frozenset(map(Code, choice.boxes)), since_ms=since_ms, until_ms=until_ms)

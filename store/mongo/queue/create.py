@@ -277,8 +277,8 @@ async def change_in_place(db: Core, document: Document, change: JobChange, now_m
     if change.data is not None:
         fields |= data_fields(await db.blobs.put(document["_id"], change.data), change.data)
         size_bytes = len(change.data) - document["size"]
-    if change.repeat is not None:
-        (fields if change.repeat else dropped)["repeat"] = change.repeat
+    if change.repeat or (change.repeat is not None and "repeat" in document):
+        fields["repeat"] = change.repeat
     if change.priority is not None:
         fields["prio"] = change.priority
     update = {"$set": fields, "$unset": dropped, "$inc": {"rev": 1}}

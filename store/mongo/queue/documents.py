@@ -4,7 +4,7 @@ Fields with an empty value are left out: a plain job of a 100-byte payload is ab
 the job says of itself: `d`, counted as deferred; `kin`, has a parent or children, `kids` of them, and
 `pend`, a parent waits for it; `todo`, steps that follow for relatives; `rev`, grows when data or place are
 changed; `replays`, how often it began anew, which gives it no new token; `past`, its history; `claim`, the last claim;
-`sched`, what is kept of one that repeats (schedule_fields);
+`sched`, what is kept of one that repeats (schedule_fields); `repeat` is empty of one that has stopped to repeat;
 `next`, when a paused job is due again if not at once; `head`, the beginning of a payload over HEAD_FROM_BYTES; `ops`,
 the last changes that the ledger counted. A job with a `key` is in the queue of its key: its `dom` is null, which no
 claim of jobs without a key looks for, and its rate domain is `kdom`.

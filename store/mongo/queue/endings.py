@@ -153,7 +153,7 @@ def archive_step(document: Document, outcome: Outcome, result: Kept | None, *, n
     }
     if document.get("pend"):
         update["$set"]["pend"] = False
-    if "repeat" in document:
+    if document.get("repeat"):
         update["$set"] |= round_fields(document, outcome, document["lock"] if ran else "")
     return Step(as_read(document), update, effect)
 

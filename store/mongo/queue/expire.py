@@ -101,9 +101,11 @@ class MongoExpire(Core):
 
 
 def _in_queue_since(before_ms: int) -> Document:
-    """The condition that a job was in the queue before then, and has not run since."""
+    """The condition that a job was in the queue before then, and has not run since. Of what repeats only the extra
+    rounds: a schedule does not end because its type was busy or paused."""
     not_since: Document = {"$not": {"$gte": before_ms}}
-    return {"create": {"$lt": before_ms}, "done": not_since, "claimed": not_since}
+    ends = [{"repeat": {"$in": [None, ""]}}, {"sched.regular": {"$exists": True}}]
+    return {"create": {"$lt": before_ms}, "done": not_since, "claimed": not_since, "$or": ends}
 
 
 def _past_and_lost(now_ms: int) -> Document:
@@ -230,7 +232,7 @@ async def _remove(db: Core, rows: Sequence[Document], now_ms: int, *, keeps_ids:
 
 async def _abandon(db: Core, documents: Sequence[Document], now_ms: int) -> int:
     """An extra round alone: the schedule goes on."""
-    extra = [document for document in documents if "repeat" in document and "regular" in document.get("sched", {})]
+    extra = [document for document in documents if document.get("repeat")]
     documents = [document for document in documents if document not in extra]
     plain = [document for document in documents if not document["kin"]]
     steps = [archive_step(document, ABANDONED, None, now_ms=now_ms, ran=False) for document in plain]

@@ -45,6 +45,9 @@ _STATES: Final = {
     JobState.PAUSED: (schema.PAUSED, schema.HELD),
 }
 
+_REPEATS: Final = {"$or": [{"repeat": {"$gt": ""}}, {"s": schema.HELD}]}
+"""Or did, and is paused."""
+
 
 class MongoListing(Core):
     @repeatable
@@ -135,7 +138,7 @@ class MongoListing(Core):
         parts: list[Document] = [{"type": jobtype, "_id": {"$gt": job_id}}, {"type": later}]
         rows: list[Document] = []
         for part in parts if cursor is not None else parts[1:]:
-            which = part | {"repeat": {"$exists": True}, "s": schema.LIVE_RANGE}
+            which = part | {"repeat": {"$exists": True}, "s": schema.LIVE_RANGE} | _REPEATS
             found = self.collections.jobs.find(which, WITH_ROUNDS, hint=schema.REPEATING)
             count = limit + 1 - len(rows)
             if count:

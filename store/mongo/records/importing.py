@@ -111,6 +111,8 @@ async def _document(db: Core, copy: JobCopy, now_ms: int) -> Document:
         document["past"] = history_documents(copy.history)
     if fields := schedule_fields(copy.schedule):
         document["sched"] = fields
+    if copy.schedule.pause is not None:
+        document["repeat"] = copy.job.repeat
     return document
 
 

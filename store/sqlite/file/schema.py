@@ -16,7 +16,7 @@ What a row of `jobs` means:
 - turn is the integer of its key in `turns`, NULL without one, and prio then repeats the priority of its lane. Jobs with
   a key have lanes of their own (`keyed`), which only count them: they are claimed by turn (queue/turns.py).
 - history is what `rows.encode_history` makes of the runs that ended with retry or error; schedule what
-  `rows.encode_schedule` makes of what is kept of a job that repeats.
+  `rows.encode_schedule` makes of what is kept of a job that repeats. repeat is '' of a job that has stopped to repeat.
 - data and result over INLINE_BYTES are in `blobs` under 2*n and 2*n+1, so that a change of state rewrites a short row
   and not the payload.
 """

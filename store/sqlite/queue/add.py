@@ -179,7 +179,8 @@ def _change_holder(tx: Tx, holder: Row, job: NewJob, keeps: frozenset[str], now_
     if "priority" not in keeps:
         change_priority(tx, holder.n, job.priority)
     if "repeat" not in keeps:
-        tx.conn.execute("UPDATE jobs SET repeat = ? WHERE n = ?", (job.repeat or None, holder.n))
+        repeat = job.repeat or (None if holder.repeat is None else "")
+        tx.conn.execute("UPDATE jobs SET repeat = ? WHERE n = ?", (repeat, holder.n))
 
 
 def _state(tx: Tx, job_id: str, now_ms: int) -> JobState:

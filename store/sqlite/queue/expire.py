@@ -29,13 +29,17 @@ from store.sqlite.queue.listing_ranges import ENDED, archived_pairs
 from store.sqlite.queue.rates import collect_full
 from store.sqlite.queue.release import requeue
 from store.sqlite.queue.row_changes import delete_rows, leave, put_in_queue, queued_state
-from store.sqlite.queue.rows import decode_history, decode_schedule, encode_history
+from store.sqlite.queue.rows import decode_history, encode_history
 from store.values.jobs import ABANDONED, ExpireReport, lost, with_attempt
 from vocabulary.states import FAILED_CODES, FINAL_CODES
 
 _FAILED: Final = frozenset(CODE_NUMBER[code] for code in FAILED_CODES)
-_WAITED: Final = f"state {QUEUED} AND due < ?2 AND max(created, done, claimed) < ?2"
-"""Waits since before then: since it was due and in the queue, or came back to it after a run."""
+_WAITED: Final = (
+    f"state {QUEUED} AND due < ?2 AND max(created, done, claimed) < ?2"
+    " AND (ifnull(repeat, '') = '' OR json_extract(schedule, '$.regular') IS NOT NULL)"
+)
+"""Waits since before then: since it was due and in the queue, or came back to it after a run. Of what repeats only the
+extra rounds: a schedule does not end because its type was busy or paused."""
 _UNASKED: Final = (
     f"NOT EXISTS (SELECT 1 FROM jobs p WHERE p.id = j.parent AND p.state {LIVE}"
     " AND (p.repeat IS NULL OR j.created >= ifnull(p.planned, p.due)))"
@@ -147,7 +151,7 @@ def expire_jobs(tx: Tx, old: Old, before: Before, now_ms: int) -> ExpireReport:
     sql = f"SELECT {COLUMNS} FROM jobs j WHERE n = ?1 AND {_WAITED}"
     due = [tx.conn.execute(sql, (n, before.waiting_ms)).get for n in old.waiting]
     rows = [Row(*row) for row in due if row is not None]
-    extra = [row for row in rows if row.repeat and decode_schedule(row.schedule).regular_ms is not None]
+    extra = [row for row in rows if row.repeat]
     end_jobs(tx, [abandoned(row) for row in rows if row not in extra], now_ms)
     follow(tx, [family for row in extra for family in _drop_round(tx, row, now_ms)], now_ms)
     return ExpireReport(len(purged), len(rows), old.more)

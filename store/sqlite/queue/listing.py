@@ -24,7 +24,9 @@ from store.values.repeating import RepeatingPlace, place_of
 from store.values.schedules import LISTED_ROUNDS
 from vocabulary.states import Code, JobState
 
-_REPEATS: Final = f"repeat IS NOT NULL AND state < {State.ARCHIVED}"
+_REPEATS: Final = (
+    f"repeat IS NOT NULL AND state < {State.ARCHIVED} AND (repeat <> '' OR state = {State.HELD})"  # '': it did
+)
 _REPEATING_TYPES: Final = (
     "SELECT type, jobtype FROM types t WHERE tenant = ? AND jobtype >= ?"
     f" AND EXISTS (SELECT 1 FROM jobs WHERE type = t.type AND {_REPEATS}) ORDER BY jobtype LIMIT ?"

@@ -32,7 +32,7 @@ def change_schedule(tx: Tx, row: Row, change: JobChange, now_ms: int) -> None:
     if change.dt_ms is not None and row.state == State.BLOCKED and not has_begun:
         move_next_round(tx, row.id, change.dt_ms)
     if change.repeat is not None:
-        tx.conn.execute("UPDATE jobs SET repeat = ? WHERE n = ?", (change.repeat or None, row.n))
+        tx.conn.execute("UPDATE jobs SET repeat = ? WHERE n = ?", (change.repeat, row.n))
     state = row.state
     if in_queue or on_hold:
         state = State.HELD if plan.on_hold else queued_state(plan.due_ms, now_ms)

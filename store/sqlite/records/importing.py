@@ -81,7 +81,7 @@ def _put_job(tx: Tx, copy: JobCopy, now_ms: int) -> None:
         job.id, number, lane, state, job.due_ms, job.token, job.attempts, job.create_ms,
         job.lock if running else None, job.dt_ms if running else None, copy.claimed_ms, copy.done_ms,
         len(job.data), job.retry_after_ms, job.seq, job.unique or None, job.parent or None, copy.settled,
-        copy.children, copy.pending, job.options or None, job.repeat or None, inline(job.data),
+        copy.children, copy.pending, job.options or None, _repeat(copy), inline(job.data),
         encode_history(copy.history), *_outcome(copy.outcome), job.begun_ms, job.planned_ms,
         None if copy.number is None else number_key(tenant_of(job.jobtype), copy.number),
         turn, None if turn is None else job.priority, encode_schedule(copy.schedule),
@@ -114,6 +114,10 @@ def _state(copy: JobCopy, now_ms: int) -> int:
     if lock == PAUSED_LOCK:
         return State.HELD if copy.held else State.BLOCKED
     return State.RUNNING
+
+
+def _repeat(copy: JobCopy) -> str | None:
+    return copy.job.repeat or (None if copy.schedule.pause is None else "")
 
 
 def _outcome(outcome: Outcome | None) -> tuple[Any, ...]:

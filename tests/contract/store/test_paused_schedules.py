@@ -15,7 +15,7 @@ from store.base import (
     Unclaim,
 )
 from store.errors import Conflict
-from tests.support.jobs import LEASE_MS, OWNER, T0, TENANT, claim_one, job_id, new_job, retry
+from tests.support.jobs import LEASE_MS, OWNER, T0, TENANT, archive, claim, claim_one, job_id, new_job, retry
 from tests.support.schedules import (
     HOUR_MS,
     HOURLY,
@@ -216,13 +216,39 @@ async def test_one_that_is_cancelled_while_it_is_paused_is_not_paused_when_it_is
     assert await waiting(store, T0 + 30) == [job_id(1)]
 
 
-async def test_one_that_stops_to_repeat_while_it_is_paused_can_be_resumed(store: Store) -> None:
+async def listed(store: Store) -> list[str]:
+    return [it.job.id for it in (await store.list_repeating(TENANT, now_ms=T0)).records]
+
+
+@pytest.mark.parametrize("is_said_again", [False, True])
+async def test_one_that_stops_to_repeat_while_it_is_paused_can_be_found_and_resumed(
+    store: Store, is_said_again: bool
+) -> None:
+    await add(store, unique="nightly")
+    await add(store, 2)
+    await change(store, pause=PAUSE)
+    if is_said_again:
+        await store.create_jobs([Creation(new_job(3, unique="nightly"))], now_ms=T0)
+    else:
+        await change(store, repeat="")
+    assert (await read(store)).job.repeat == ""
+    assert await listed(store) == [job_id(1), job_id(2)], "nothing else would lead to it"
+    assert await change(store, resume_ms=0) == JobState.WAITING
+    last, other = await claim(store, 10, now_ms=T0 + 9)
+    assert (last.id, other.id) == (job_id(1), job_id(2))
+    assert await listed(store) == [job_id(2)], "it has one last round"
+    await store.release_jobs(OWNER, [archive(last)], now_ms=T0 + 10)
+    assert (await read(store)).schedule.rounds == ()
+
+
+async def test_one_that_stopped_to_repeat_and_ended_while_it_was_paused_is_not_listed_again(store: Store) -> None:
     await add(store)
     await change(store, pause=PAUSE)
     await change(store, repeat="")
-    assert (await read(store)).job.repeat == ""
-    assert await change(store, resume_ms=0) == JobState.WAITING
-    assert await waiting(store, T0 + 9) == [job_id(1)]
+    await store.cancel_job(TENANT, job_id(1), now_ms=T0 + 1)
+    assert await listed(store) == []
+    await store.replay_jobs(TENANT, [job_id(1)], dt_ms=T0 + 2, now_ms=T0 + 2)
+    assert await listed(store) == []
 
 
 async def test_a_job_that_does_not_repeat_is_refused(store: Store) -> None:

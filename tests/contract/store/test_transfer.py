@@ -76,11 +76,15 @@ async def test_what_is_kept_of_schedules_arrives(empty_stores: tuple[Store, Stor
         await source.release_jobs(OWNER, [Rearm(job.id, job.token, T0 + 900, outcome(Code.FAILED))], now_ms=T0 + 1)
     await source.update_job(TENANT, job_id(1), JobChange(pause=Pause(T0 + 2, "k1")), now_ms=T0 + 2)
     await source.update_job(TENANT, job_id(2), JobChange(dt_ms=T0 + 3, timing=Timing.EXTRA), now_ms=T0 + 3)
+    await source.add_jobs([new_job(3, jobtype="acme-z", repeat="HOURLY")], now_ms=T0 + 3)
+    for last in (JobChange(pause=Pause(T0 + 3, "k1")), JobChange(repeat="")):
+        await source.update_job(TENANT, job_id(3), last, now_ms=T0 + 3)
     await move(source, target)
     for store in empty_stores:
-        paused, extra = (await store.list_repeating(TENANT, now_ms=T0 + 4)).records
+        paused, extra, last = (await store.list_repeating(TENANT, now_ms=T0 + 4)).records
         assert (paused.state, paused.schedule.pause) == (JobState.PAUSED, Pause(T0 + 2, "k1"))
         assert (extra.job.due_ms, extra.schedule.regular_ms) == (T0 + 3, T0 + 900)
+        assert (last.job.id, last.job.repeat) == (job_id(3), "")
         assert [ended.code for ended in (*paused.schedule.rounds, *extra.schedule.rounds)] == [Code.FAILED] * 2
         await store.update_job(TENANT, job_id(1), JobChange(resume_ms=0), now_ms=T0 + 5)
         assert ids(await claim(store, 9, now_ms=T0 + 900)) == [job_id(2), job_id(1)]

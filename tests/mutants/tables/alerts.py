@@ -13,6 +13,15 @@ sqlite = in_file("store/sqlite/records/alerts.py", "tests/contract/store/test_al
 metrics = in_file("functory/operations/tenant_metrics.py", "tests/web/test_tenant_metrics.py")
 
 MUTANTS: list[Mutant] = [
+    looks(
+        "a rule that was set by a clock that is ahead waits for its time", "if terms is not rule.terms:", "if False:"
+    ),
+    figures(
+        "what a daemon counts whose clock is ahead is no sign of life",
+        "terms.window_s, _FAST_CLOCK_MS)",
+        "terms.window_s)",
+    ),
+    rules("a rule may tell of workers before they are known", "terms.longer_than_s < LEAST_UNASKED_S", "False"),
     judgement(
         "a rule is over at once when its condition does not hold any more",
         'is_over = standing.phase == "calming" and lasted_ms >= terms.calm_s * 1000',

@@ -19,6 +19,7 @@ idempotency = in_file("functory/operations/idempotency.py", SUBMIT)
 jobs = in_file("functory/operations/jobs.py", JOBS)
 job_log = in_file("functory/operations/job_log.py", "tests/web/test_job_log.py")
 bulk = in_file("functory/operations/bulk.py", "tests/web/test_bulk.py")
+many_jobs = in_file("functory/cli/many_jobs.py", "tests/web/test_command_line_bulk.py")
 keys = in_file("functory/operations/keys.py", KEYS)
 tenants = in_file("functory/operations/tenants.py", KEYS)
 handlers = in_file("functory/operations/handlers.py", "tests/web/test_handlers.py tests/web/test_security.py")
@@ -241,7 +242,14 @@ MUTANTS: list[Mutant] = [
         "tuple(await types_matching(service, tenant, pattern))",
         "tuple(await types_matching(service, tenant, pattern)) or None",
     ),
-    bulk("schedules are cancelled with the rest", "return self._schedules or not record.job.repeat", "return True"),
+    bulk("schedules are cancelled with the rest", "(self._schedules or not record.job.repeat)", "True"),
+    bulk("what is added later is cancelled, too", " and record.job.create_ms < self._until_ms", ""),
+    many_jobs(
+        "a command goes on past the number that was asked",
+        "        return math.inf\n    return asked.matched",
+        "        pass\n    return math.inf",
+    ),
+    many_jobs("what comes while a command goes on is changed, too", "        request[until] = min(", "        min("),
     patterns(
         "a pattern matches every type",
         "        if matches(type_of(row.jobtype)):",

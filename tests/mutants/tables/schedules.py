@@ -2,7 +2,10 @@
 
 from tests.mutants.mutant import Mutant, in_file
 
-STORE = "tests/contract/store/test_schedules.py tests/contract/store/test_paused_schedules.py"
+STORE = (
+    "tests/contract/store/test_schedules.py tests/contract/store/test_extra_rounds.py"
+    " tests/contract/store/test_paused_schedules.py"
+)
 
 values = in_file("store/values/schedules.py", f"{STORE} -k sqlite")
 sqlite = in_file("store/sqlite/queue/schedules.py", f"{STORE} tests/contract/store/test_rounds.py -k sqlite")
@@ -22,6 +25,14 @@ MUTANTS: list[Mutant] = [
         "a calendar that is changed stays in the old round",
         "        tx.conn.execute(ANEW, (row.n,))\n",
         "        pass\n",
+    ),
+    sqlite(
+        "a paused schedule that ends is lost from the list", "(change.repeat, row.n)", "(change.repeat or None, row.n)"
+    ),
+    in_file("store/mongo/queue/listing.py", f"{STORE} -k mongodb")(
+        "a paused schedule that ends is lost from the list (MongoDB)",
+        '{"$or": [{"repeat": {"$gt": ""}}, {"s": schema.HELD}]}',
+        '{"repeat": {"$gt": ""}}',
     ),
     sqlite("a paused schedule counts as waiting", "state = State.HELD if plan.on_hold else", "state = "),
     endings(
@@ -45,14 +56,22 @@ MUTANTS: list[Mutant] = [
     ),
     in_file("store/sqlite/queue/expire.py", f"{STORE} -k sqlite")(
         "an extra round that waits too long ends its schedule",
-        "decode_schedule(row.schedule).regular_ms is not None",
-        "False",
+        "extra = [row for row in rows if row.repeat]",
+        "extra = []",
+    ),
+    in_file("store/sqlite/queue/expire.py", f"{STORE} -k sqlite")(
+        "a schedule ends while its type is paused", "ifnull(repeat, '') = ''", "1"
     ),
     in_file("store/sqlite/queue/expire.py", f"{STORE} -k sqlite")(
         "children of an extra round that is dropped stay", " if row.pending else []", " if False else []"
     ),
     in_file("store/mongo/queue/expire.py", f"{STORE} -k mongodb")(
-        "an extra round that waits too long ends its schedule (MongoDB)", '"regular" in document', '"never" in document'
+        "an extra round that waits too long ends its schedule (MongoDB)", 'if document.get("repeat")]', "if False]"
+    ),
+    in_file("store/mongo/queue/expire.py", f"{STORE} -k mongodb")(
+        "a schedule ends while its type is paused (MongoDB)",
+        '"claimed": not_since, "$or": ends}',
+        '"claimed": not_since}',
     ),
     asked(
         "a missed round of the calendar is made up for",
