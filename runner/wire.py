@@ -64,6 +64,7 @@ class Wire:
         self._wide: set[int] = set()
         """Descriptors of pipes that hold more than they do as they come."""
         self._resume: asyncio.TimerHandle | None = None
+        self._log_resume: asyncio.TimerHandle | None = None
         self._deadline: asyncio.TimerHandle | None = None  # of a big message that is not whole
         self.is_held_back = False
         """Whether the tenant has so much on its way that this context is not read from."""
@@ -93,7 +94,7 @@ class Wire:
     def drain_log(self) -> None:
         """Take in the text that is in the pipe now, within one turn's measure."""
         if self._log_open and not self._closed:
-            self._log_readable()
+            self._read_log()
 
     def drain(self) -> None:
         """Take in the replies that a context left behind when it ended: as much as a pipe can hold, and no more.
@@ -115,6 +116,8 @@ class Wire:
         self._closed = True
         if self._resume is not None:
             self._resume.cancel()
+        if self._log_resume is not None:
+            self._log_resume.cancel()
         self._clear_deadline()
         self._flow.forget(self)
         self._loop.remove_reader(self._child.reader)
@@ -211,6 +214,20 @@ class Wire:
         self._lost(ProtocolError(f"took more than {self._message_s:g} s over one message"))
 
     def _log_readable(self) -> None:
+        """Not while the tenant has used up its share of searching: the context waits in its own write."""
+        wait_s = self._flow.searches.wait_s(self._tenant)
+        if not wait_s:
+            self._read_log()
+            return
+        self._loop.remove_reader(self._child.log_fd)
+        self._log_resume = self._loop.call_later(wait_s, self._log_again)
+
+    def _log_again(self) -> None:
+        self._log_resume = None
+        if self._log_open:
+            self._loop.add_reader(self._child.log_fd, self._log_readable)
+
+    def _read_log(self) -> None:
         with contextlib.suppress(BlockingIOError):
             for _ in range(_LOG_STEPS):
                 data = os.read(self._child.log_fd, _PIPE_BYTES)
@@ -218,7 +235,9 @@ class Wire:
                     self._log_open = False
                     self._loop.remove_reader(self._child.log_fd)
                     return
+                begun = self._log.steps
                 self._log.feed(data)
+                self._flow.searches.take(self._tenant, self._log.steps - begun)
                 if self._log.is_too_much:
                     self._log_open = False
                     self._loop.remove_reader(self._child.log_fd)

@@ -11,8 +11,10 @@ import pytest
 
 from runner.flow import Flow
 from runner.limits import ContextLimits
+from runner.masking import Masker
 from runner.protocol import ReplyRow
 from runner.raw_log import RawLog
+from runner.search_accounts import SearchAccounts
 from runner.wire import Wire
 
 AS_IT_COMES = 64 * 1024
@@ -57,13 +59,13 @@ def ends() -> Iterator[Ends]:
             os.close(fd)
 
 
-def wire_of(ends: Ends, parser: Swallow) -> Wire:
+def wire_of(ends: Ends, parser: Swallow, log: RawLog | None = None, flow: Flow | None = None) -> Wire:
     return Wire(
         cast("Any", ends),
         cast("Any", parser),
-        RawLog(ContextLimits()),
+        log or RawLog(ContextLimits()),
         tenant="acme",
-        flow=Flow(),
+        flow=flow or Flow(),
         message_s=60.0,
         received=lambda _: None,
         lost=lambda _: None,
@@ -130,3 +132,58 @@ async def test_of_what_a_context_prints_little_is_read_in_one_turn(ends: Ends) -
     wire.drain_log()
     wire.close()
     assert sum(fed) == AS_IT_COMES
+
+
+class HeardLog(RawLog):
+    """Says when it was fed."""
+
+    def __init__(self) -> None:
+        super().__init__(ContextLimits())
+        self.masker = Masker(["a" * size for size in range(8, 300)])
+        self.fed = asyncio.Event()
+
+    def feed(self, data: bytes) -> None:
+        super().feed(data)
+        self.fed.set()
+
+
+async def test_a_log_that_is_dear_to_search_is_read_more_slowly(ends: Ends) -> None:
+    """Its tenant has nothing left to search after a few of these. It is read again when that is paid off."""
+    now_s, log = [0.0], HeardLog()
+    accounts = SearchAccounts(lambda: now_s[0])
+    wire = wire_of(ends, Swallow(), log, Flow(searches=accounts))
+    for _ in range(20):
+        await asyncio.to_thread(os.write, ends.log, b"a" * 3000 + b"\n")
+        await log.fed.wait()
+        log.fed.clear()
+        if accounts.wait_s("acme"):
+            break
+    assert 0 < accounts.wait_s("acme") < 1
+    read_bytes = log.total_bytes
+    await asyncio.to_thread(os.write, ends.log, b"more\n")
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert log.total_bytes == read_bytes
+    wire.drain_log()
+    assert log.total_bytes == read_bytes + 5, "at the end of a job it is read in any case"
+    await asyncio.to_thread(os.write, ends.log, b"again\n")
+    log.fed.clear()
+    now_s[0] = 100.0
+    await asyncio.wait_for(log.fed.wait(), 30)
+    assert log.total_bytes == read_bytes + 11
+    wire.close()
+
+
+async def test_a_wire_that_is_closed_looks_at_no_log_again(ends: Ends) -> None:
+    log = HeardLog()
+    flow = Flow(searches=SearchAccounts(lambda: 0.0))
+    flow.searches.take("acme", 25_000)
+    wire = wire_of(ends, Swallow(), log, flow)
+    await asyncio.to_thread(os.write, ends.log, b"text\n")
+    for _ in range(10):
+        await asyncio.sleep(0)
+    resume = wire._log_resume
+    wire.close()
+    assert resume is not None
+    assert resume.cancelled()
+    assert not log.fed.is_set()
