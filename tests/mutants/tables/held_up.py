@@ -36,6 +36,20 @@ MUTANTS: list[Mutant] = [
         "        if self._log_open:\n            self._loop.add_reader",
         "        if False:\n            self._loop.add_reader",
     ),
+    wire("many tiny new jobs are taken in together", "is_laden = len(data) > _PIECE_BYTES and", "is_laden = False and"),
+    wire("plain replies are taken in piece by piece", ' and data.count(b"|") > _MANY_BARS', ""),
+    wire(
+        "of what was read the rest is lost",
+        "(data[:_PIECE_BYTES], data[_PIECE_BYTES:]) if",
+        '(data[:_PIECE_BYTES], b"") if',
+    ),
+    wire("what comes later is taken in before the rest", "data = self._rest or os.read(", "data = os.read("),
+    wire(
+        "who waited for room is forgotten",
+        "            self._listen()\n            self._take_rest_soon()\n",
+        "            self._listen()\n",
+    ),
+    wire("a reader that is ready takes a second piece", "if self._next is not None or self._is", "if self._is"),
     wire(
         "a log costs nothing", "                self._flow.searches.take(self._tenant, self._log.steps - begun)\n", ""
     ),
