@@ -2,7 +2,7 @@
 
 A line on its way, and the file that owns each step:
 
-    write     journal.py   gives it an id (ids.py); writes.py checks it and lays it out in a frame (format.py)
+    write     journal.py   gives it an id (ids.py); payloads.py checks it, writes.py lays it out in a frame (format.py)
               commits.py   puts it with whatever else waits, so that all share one sync
               writer.py    appends the group to the open segment (disk.py) and syncs; begins segments
               trouble.py   why it cannot, while it cannot
@@ -37,6 +37,7 @@ from journal.ids import IdParts, parse_id
 from journal.journal import Journal
 from journal.ledger import Reservation
 from journal.options import JournalOptions
+from journal.payloads import is_much
 from journal.stats import JournalStats
 from journal.writes import do_attributes_fit
 
@@ -63,5 +64,6 @@ __all__ = [
     "ReservationUnread",
     "UnsupportedFormat",
     "do_attributes_fit",
+    "is_much",
     "parse_id",
 ]

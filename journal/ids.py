@@ -4,10 +4,11 @@ Ensures: ids of one source are strictly increasing, also when the clock steps ba
 restarts. Two sources with different sysids never make the same id. The text sorts as the time does.
 """
 
+import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, overload
 
 from journal.errors import InvalidWrite
 from vocabulary.names import SYSID, is_sysid
@@ -17,6 +18,8 @@ COUNTER_LIMIT: Final = 1 << 24
 _ID: Final = re.compile(rf"(\d{{4}})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(\d{{3}})Z-({SYSID})-([0-9a-f]{{6}})", re.ASCII)
 _LOW_DIGITS: Final = [b"%03x" % n for n in range(1 << 12)]
 """The counter's last three digits, ready made: ids are built by the thousand without formatting any of them."""
+_AT_ONCE: Final = 4096
+"""Texts that are made in one go: half a millisecond."""
 
 
 class IdParts(NamedTuple):
@@ -45,8 +48,52 @@ class IdRange(NamedTuple):
     def texts(self) -> list[str]:
         ids: list[str] = []
         for stem, digits in self.pieces():
-            ids += (stem + (b"\n" + stem).join(digits)).decode().split("\n")
+            ids += _texts(stem, digits)
         return ids
+
+
+class LateTexts(Sequence[str]):
+    """The ids of a range as text, made when they are asked for."""
+
+    def __init__(self, ids: IdRange) -> None:
+        self._ids = ids
+
+    def __len__(self) -> int:
+        return self._ids.size
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        places = range(self._ids.size)[index]
+        if isinstance(places, int):
+            return self._some(places, 1)[0]
+        if places.step == 1:
+            return self._some(places.start, len(places))
+        return [self._some(place, 1)[0] for place in places]
+
+    def _some(self, start: int, size: int) -> list[str]:
+        return self._ids._replace(first=self._ids.first + start, size=size).texts()
+
+    async def made(self) -> list[str]:
+        """All of them, in short steps."""
+        ids: list[str] = []
+        for stem, digits in self._ids.pieces():
+            ids += _texts(stem, digits)
+            await asyncio.sleep(0)
+        return ids
+
+
+def _texts(stem: bytes, digits: list[bytes]) -> list[str]:
+    return (stem + (b"\n" + stem).join(digits)).decode().split("\n")
+
+
+def texts_of(ids: IdRange) -> list[str] | LateTexts:
+    """Those of few ids are made now: many would take longer than others should wait."""
+    return ids.texts() if ids.size <= _AT_ONCE else LateTexts(ids)
 
 
 class IdSource:

@@ -20,17 +20,18 @@ from journal.cursor import END, Cursor, Position
 from journal.disk import Disk, OsDisk
 from journal.errors import DiskFull, JournalClosed, JournalError, JournalUnavailable, ReservationUnread
 from journal.format import NO_ATTRIBUTES, Record
-from journal.ids import IdSource
+from journal.ids import IdSource, LateTexts
 from journal.ledger import Ledger, Reservation, Span
 from journal.lines import LineReader, Piece
 from journal.options import JournalOptions
+from journal.payloads import Lines, Payloads, check_payloads, to_payloads, to_payloads_in_parts
 from journal.recent import Recent
 from journal.recovery import Finding, log_findings, losses, recover
 from journal.segment import Damage
 from journal.stats import JournalStats
 from journal.trouble import Trouble
 from journal.writer import Appended, Previous, SegmentWriter
-from journal.writes import Lines, check_jobtype, check_lines, make_write, to_payloads
+from journal.writes import check_jobtype, make_write
 from vocabulary.clock import Clock, SystemClock
 
 log = logging.getLogger("journal")
@@ -167,27 +168,33 @@ class Journal:
         """Append lines of one type; returns their ids once all of them are on disk. Raises InvalidWrite or
         LimitExceeded before anything is written, DiskFull, BacklogFull or JournalUnavailable when it could not be: then
         none of them will ever be read. Who is cancelled while waiting does not learn whether the lines are there."""
-        ids, done = self.begin_write(jobtype, lines, attributes, notes)
+        ids, done = self.begin_write(jobtype, await self.look_at(lines), attributes, notes)
         await done
-        return ids
+        return ids if isinstance(ids, list) else await ids.made()
+
+    async def look_at(self, lines: Lines) -> Payloads:
+        """The first part of `begin_write`, in short steps: for many lines, which nobody may change meanwhile."""
+        return await to_payloads_in_parts(lines, self._options)
 
     def begin_write(
-        self, jobtype: str, lines: Lines, attributes: Mapping[str, str], notes: Sequence[str] = ()
-    ) -> "tuple[list[str], asyncio.Future[None]]":
+        self, jobtype: str, lines: Lines | Payloads, attributes: Mapping[str, str], notes: Sequence[str] = ()
+    ) -> "tuple[list[str] | LateTexts, asyncio.Future[None]]":
         """The first half of `write`: ids, and a future for the second. No reader sees a line before this returns.
         notes: what is said of each line, if anything is: printable ASCII without `|`."""
         self._require_open()
         check_jobtype(jobtype)
-        payloads = to_payloads(lines, self._options)
+        payloads = lines if isinstance(lines, Payloads) else to_payloads(lines, self._options)
         self._backlog.require_room()
         now_ms = self._clock.now_ms()
-        ids = self._ids.take(len(payloads), now_ms)
-        write = make_write(ids, jobtype, payloads, attributes, now_ms, self._options, notes)
-        return list(write.ids), self._commits.add(write)
+        ids = self._ids.take(len(payloads.lines), now_ms)
+        write = make_write(ids, jobtype, payloads, attributes, now_ms, notes)
+        texts = list(write.ids) if isinstance(write.ids, list) else write.ids  # the caller's own
+        return texts, self._commits.add(write)
 
     def check(self, jobtype: str, lines: Sequence[bytes]) -> None:
         """Raises what `write` would raise for the lines themselves: InvalidWrite, LimitExceeded. Writes nothing."""
-        check_lines(jobtype, lines, self._options)
+        check_jobtype(jobtype)
+        check_payloads(lines, self._options)
 
     def take_ids(self, count: int) -> list[str]:
         """Ids for jobs that never pass through the journal: no line of it, written before or later, has one of them.

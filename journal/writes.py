@@ -1,8 +1,8 @@
 """The way into the journal: lines that are checked become a write, writes become batches, batches become frames.
 
-A write is checked by whoever makes it, so that what reaches the writer is legal; it is laid out by the writer, which
-sees all writes that share a sync: short ones of the same kind, one after the other, become one batch. A batch costs a
-header and a checksum, which is more than a line costs, and most requests bring a single line.
+A write is checked by whoever makes it (its lines in payloads.py), so that what reaches the writer is legal. It is laid
+out by the writer, which sees all writes that share a sync: short ones of the same kind, one after the other, become one
+batch. A batch costs a header and a checksum, which is more than a line costs, and most requests bring a single line.
 """
 
 import re
@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
-from typing import Final, NamedTuple, TypeGuard, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import quote
 from zlib import crc32
 
 from journal.errors import InvalidWrite, LimitExceeded
 from journal.format import NO_ATTRIBUTES, SECTOR_BYTES, Record, end_line, to_records
-from journal.ids import IdRange
-from journal.options import JournalOptions
+from journal.ids import IdRange, LateTexts, texts_of
+from journal.payloads import Payloads
 from vocabulary.names import is_jobtype
 from vocabulary.time_text import iso_time
 
@@ -33,7 +33,6 @@ _COUNTER_DIGITS: Final = 6
 _MERGED_BYTES: Final = 16 << 10
 """Writes become one batch up to this size: a damaged sector costs all lines of its batch."""
 
-Lines = Sequence[str] | Sequence[bytes]
 _T = TypeVar("_T")
 
 
@@ -41,7 +40,7 @@ class Write(NamedTuple):
     """Lines that are legal, and the ids that they get."""
 
     id_range: IdRange
-    ids: Sequence[str]
+    ids: list[str] | LateTexts
     jobtype: str
     payloads: Sequence[bytes]
     attributes: Mapping[str, str]
@@ -84,22 +83,15 @@ class Batch(NamedTuple):
 def make_write(
     ids: IdRange,
     jobtype: str,
-    payloads: Sequence[bytes],
+    payloads: Payloads,
     attributes: Mapping[str, str],
     now_ms: int,
-    options: JournalOptions,
     notes: Sequence[str] = (),
 ) -> Write:
-    """Lines that `to_payloads` has passed. Raises InvalidWrite or LimitExceeded."""
-    joined = b"\n".join(payloads)
-    size = len(payloads)
-    payload_bytes = len(joined) - size + 1
-    if payload_bytes > options.max_batch_bytes:
-        raise _too_large(payload_bytes, options)
-    if joined.count(b"\n") == size - 1 and _is_text(joined):
-        suffix, stored_bytes = b"", len(joined) + 1
-    else:
-        suffix, stored_bytes = _ENCODED, sum([(len(payload) + 2) // 3 * 4 + 1 for payload in payloads])
+    """Raises InvalidWrite or LimitExceeded."""
+    lines, size_bytes, encoded_bytes = payloads
+    size = len(lines)
+    suffix, stored_bytes = (_ENCODED, encoded_bytes) if encoded_bytes else (b"", size_bytes + size)
     stored_bytes += size * (len(ids.prefix) + _COUNTER_DIGITS + len(jobtype) + 2)
     if notes:
         suffix += _NOTED
@@ -107,8 +99,8 @@ def make_write(
     if attributes:
         suffix += _encode_attributes(attributes)
         attributes = MappingProxyType(dict(attributes))
-    texts, attributes = tuple(ids.texts()), attributes or NO_ATTRIBUTES
-    return Write(ids, texts, jobtype, payloads, attributes, suffix, stored_bytes, now_ms, notes)
+    attributes = attributes or NO_ATTRIBUTES
+    return Write(ids, texts_of(ids), jobtype, lines, attributes, suffix, stored_bytes, now_ms, notes)
 
 
 def _notes_bytes(notes: Sequence[str], lines: int) -> int:
@@ -207,58 +199,6 @@ def check_jobtype(jobtype: str) -> None:
             f"jobtype {jobtype[:200]!r} is not tenant-type: the tenant is 1 to 32 of a-z, 0-9 and _, the type 1 to 127"
             " of A-Z, a-z, 0-9, _, ., : and -, each beginning with a letter or digit"
         )
-
-
-def check_lines(jobtype: str, lines: Sequence[bytes], options: JournalOptions) -> None:
-    """The limits of a write, for lines that are not written now or not together."""
-    check_jobtype(jobtype)
-    payload_bytes = sum(map(len, to_payloads(lines, options)))
-    if payload_bytes > options.max_batch_bytes:
-        raise _too_large(payload_bytes, options)
-
-
-def _too_large(payload_bytes: int, options: JournalOptions) -> LimitExceeded:
-    return LimitExceeded("the payloads' size in bytes", payload_bytes, "max_batch_bytes", options.max_batch_bytes)
-
-
-def to_payloads(lines: Lines, options: JournalOptions) -> list[bytes]:
-    """The lines of a write as bytes, within the limits that concern lines."""
-    if isinstance(lines, (str, bytes)):
-        raise InvalidWrite("lines must be a sequence of payloads, not a single one: wrap it in a list")
-    if not lines:
-        raise InvalidWrite("a write needs at least one line")
-    if len(lines) > options.max_batch_lines:
-        raise LimitExceeded("the number of lines in one write", len(lines), "max_batch_lines", options.max_batch_lines)
-    payloads = list(lines) if _are_bytes(lines) else _encoded(lines)
-    longest = max(map(len, payloads))
-    if longest > options.max_payload_bytes:
-        raise LimitExceeded("a payload's size in bytes", longest, "max_payload_bytes", options.max_payload_bytes)
-    return payloads
-
-
-def _are_bytes(lines: Lines) -> TypeGuard[Sequence[bytes]]:
-    """In one look at all of them: half the time of looking at each."""
-    return set(map(type, lines)) == {bytes}
-
-
-def _encoded(lines: Lines) -> list[bytes]:
-    try:
-        return [line if isinstance(line, bytes) else line.encode("utf-8", "surrogatepass") for line in lines]
-    except AttributeError:
-        raise InvalidWrite("each line must be str or bytes") from None
-
-
-def _is_text(joined: bytes) -> bool:
-    """Whether it reads well in `less` and `grep`."""
-    if b"\0" in joined:
-        return False
-    if joined.isascii():
-        return True
-    try:
-        joined.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _encode_attributes(attributes: Mapping[str, str]) -> bytes:

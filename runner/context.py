@@ -74,8 +74,7 @@ class ProcessContext:
             received=self._received,
             lost=self._on_end,
         )
-        self._exit = asyncio.create_task(child.wait())
-        self._exit.add_done_callback(self._on_exit)
+        self._exit = asyncio.create_task(self._until_exit())
 
     @classmethod
     async def start(
@@ -334,13 +333,16 @@ class ProcessContext:
 
     # The end of the process ---------------------------------------------------------------------------------------
 
-    def _on_exit(self, exit_task: asyncio.Task[Exit]) -> None:
-        """The process is gone. A grandchild may hold the pipes open for ever, so their end is not waited for."""
-        if exit_task.cancelled() or self._ended:
-            return
-        self._wire.drain()
-        self._wire.drain_log()
-        self._on_end(None)
+    async def _until_exit(self) -> Exit:
+        """The process is gone, and what it left was taken in. A grandchild may hold the pipes open for ever, so their
+        end is not waited for."""
+        exit_ = await self.child.wait()
+        if not self._ended:
+            await self._wire.drain()
+        if not self._ended:
+            self._wire.drain_log()
+            self._on_end(None)
+        return exit_
 
     def _on_end(self, why: Exception | None) -> None:
         """The wire has nothing more to give: `why` is what was wrong, or None when the context just ended."""

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
+from runner.search_accounts import SearchAccounts
 from vocabulary.sizes import MIB
 
 
@@ -25,7 +26,9 @@ class FlowLimits:
 
 
 class Flow:
-    def __init__(self, limits: FlowLimits | None = None) -> None:
+    def __init__(self, limits: FlowLimits | None = None, searches: SearchAccounts | None = None) -> None:
+        """searches: of the loop's time, what looking for secrets in that output takes."""
+        self.searches = searches or SearchAccounts()
         self._limits = limits or FlowLimits()
         self._held: Counter[str] = Counter()
         self._unfinished: dict[Hashable, tuple[str, int]] = {}

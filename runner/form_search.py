@@ -21,6 +21,8 @@ _STEPS_PER_START: Final = 3
 """For a place where a form may start, beside the comparisons: such places are dear, and a text can be full of them."""
 _FEW: Final = 64
 """Of so few beginnings each is searched with `in`: that is faster than the index, and bounded, as they are short."""
+_FREE_LOOKS: Final = 256
+"""Less is not worth counting."""
 _BEGINNING: Final = 32
 _WORD: Final = 4
 _PART_BYTES: Final = 64 * 1024
@@ -101,6 +103,8 @@ def _trees(ordered: Iterable[bytes]) -> dict[bytes, FormTree]:
 
 def _begun_at_end(trees: Mapping[bytes, FormTree], data: bytes, budget: Budget) -> int:
     """With how many bytes of a form, the most that there are, the data ends."""
+    if len(data) > _FREE_LOOKS:
+        budget.look(len(data))
     for start in range(len(data) - KEY_BYTES + 1):
         tree = trees.get(data[start : start + KEY_BYTES])
         if tree is not None and tree.is_begun_at(data, start, budget):

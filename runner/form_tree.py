@@ -26,13 +26,21 @@ class Budget:
     """The steps that may be taken to search one text, however many parts of it are searched."""
 
     def __init__(self, size_bytes: int) -> None:
-        self._left = min(_FREE_STEPS + STEPS_PER_BYTE * size_bytes, _MOST_STEPS)
+        self._left = self._most = min(_FREE_STEPS + STEPS_PER_BYTE * size_bytes, _MOST_STEPS)
 
     def take(self, steps: int) -> None:
         """Raises TooCostly."""
         self._left -= steps
         if self._left < 0:
             raise TooCostly
+
+    def look(self, places: int) -> None:
+        """So many places were looked at, each of which takes as long as a step. They are bounded in another way."""
+        self._most += places
+
+    def taken(self) -> int:
+        """Steps and looks so far: none for a plain text."""
+        return self._most - self._left
 
 
 class FormTree(NamedTuple):

@@ -26,6 +26,10 @@ from vocabulary.new_job import NewJob
 MASK: Final = b"***"
 _AT_ONCE_BYTES: Final = 16 * 1024
 """So much is searched on the event loop; what is bigger, beside it."""
+_AT_ONCE_STEPS: Final = 4000
+"""When so many steps were taken, what is left is searched beside it, too: about a millisecond."""
+_FEW: Final = 16
+"""Jobs between two looks at the steps."""
 _IN_A_TURN_BYTES: Final = 64 * 1024
 """So much of what several jobs left is searched before others have their turn."""
 _LONG_BYTES: Final = 256 * 1024
@@ -37,6 +41,8 @@ class Masker:
         self._search = FormSearch(forms_of(values))
         self.longest = self._search.longest + LONGEST_BREAK * (self._search.longest // SHORTEST_LINE)
         self.size_bytes = self._search.size_bytes
+        self.steps = 0
+        """Taken in all searches so far (search_accounts.py)."""
 
     def hide(self, data: bytes) -> bytes:
         return self._hide(data)
@@ -58,6 +64,8 @@ class Masker:
             spans = merged([*spans, *self._wrapped(data, budget, cut_begin=cut_begin, cut_end=cut_end)])
         except TooCostly:
             return MASK + b"\n" if data.endswith(b"\n") else MASK
+        finally:
+            self.steps += budget.taken()
         if not spans:
             return data
         starts = [0, *(span.end for span in spans)]
@@ -113,8 +121,9 @@ class SearchTurns:
 
 class MaskedReports:
     """Passes on how jobs stopped, in order, with everything masked. What is large is searched in a thread meanwhile, so
-    that no tenant's results hold up the loop; `finish` waits for that. What waits for it counts as held (flow.py), so
-    that contexts which are faster are not read from.
+    that no tenant's results hold up the loop; `finish` waits for that. So is what is dear to search, however small it
+    is, once the tenant has used up its share of the loop (search_accounts.py). What waits for it counts as held
+    (flow.py), so that contexts which are faster are not read from.
 
     Only one thread searches long texts and one the others, whoever asks: more would add nothing but others that keep
     the interpreter from the event loop, and what a search takes of memory."""
@@ -133,6 +142,7 @@ class MaskedReports:
         self._max_bytes = max_bytes
         self._turns = turns
         self._flow = flow
+        self._searches = flow.searches
         self._tenant = tenant
         self._waiting: deque[list[Stopped]] = deque()
         self._waiting_bytes = 0
@@ -142,14 +152,26 @@ class MaskedReports:
         if self.masker is None:
             self._deliver(stopped)
             return
-        if not self._waiting and sum(map(_searched_bytes, stopped)) <= _AT_ONCE_BYTES:
-            self._deliver(list(map(self.masker.hide_in, stopped)))
-            return
+        is_little = not self._waiting and sum(map(_searched_bytes, stopped)) <= _AT_ONCE_BYTES
+        if is_little and not self._searches.wait_s(self._tenant):
+            stopped = self._search_now(self.masker, stopped)
+            if not stopped:
+                return
         bounded = [self._bounded(one) for one in stopped]
         self._flow.hold(self._tenant, sum(map(held_bytes, bounded)))
         self._waiting += _in_turns(bounded)
         if self._task is None:
             self._task = asyncio.create_task(self._work(self.masker), name="mask results")
+
+    def _search_now(self, masker: Masker, stopped: Sequence[Stopped]) -> Sequence[Stopped]:
+        """Pass on as many as may be searched on the loop. Returns the others."""
+        begun, masked = masker.steps, list(map(masker.hide_in, stopped[:_FEW]))
+        while len(masked) < len(stopped) and masker.steps - begun <= _AT_ONCE_STEPS:
+            masked += map(masker.hide_in, stopped[len(masked) : len(masked) + _FEW])
+        if masker.steps > begun:
+            self._searches.take(self._tenant, masker.steps - begun)
+        self._deliver(masked)
+        return stopped[len(masked) :]
 
     async def finish(self) -> None:
         """All that was put has been passed on, also if this is cancelled."""
@@ -171,9 +193,10 @@ class MaskedReports:
 
     async def _work(self, masker: Masker) -> None:
         while self._waiting:
-            stopped = self._waiting[0]
+            stopped, begun = self._waiting[0], masker.steps
             async with self._turns.of(sum(map(_searched_bytes, stopped))):
                 masked = await asyncio.to_thread(lambda rows: list(map(masker.hide_in, rows)), stopped)
+            self._searches.take(self._tenant, masker.steps - begun)
             self._pass_on(masked)
         self._task = None
 

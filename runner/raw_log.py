@@ -70,6 +70,11 @@ class RawLog:
         """Whether so much was printed that the context is to be ended."""
         return self.total_bytes > (_IDLE_BYTES if self._is_idle else self._limits.output_bytes)
 
+    @property
+    def steps(self) -> int:
+        """That were taken so far to look for secrets, here and elsewhere."""
+        return 0 if self.masker is None else self.masker.steps
+
     def feed(self, data: bytes) -> None:
         self.total_bytes += len(data)
         if self._is_idle:

@@ -23,6 +23,10 @@ from runner.protocol import ReplyParser, ReplyRow
 from runner.raw_log import RawLog
 
 _READ_BYTES: Final = 256 * 1024
+_PIECE_BYTES: Final = 16 * 1024
+_MANY_BARS: Final = 2000
+"""Each new job has a bar before its payload. A read with more of them is taken in piece by piece: one may hold forty
+thousand new jobs, and to take in a thousand takes two milliseconds."""
 _PIPE_BYTES: Final = 64 * 1024  # what a pipe holds as it comes
 _FULL_BYTES: Final = _PIPE_BYTES // 2  # a pipe in which there may be no room: each reply may leave a page half empty
 _MOST_PIPE_BYTES: Final = 1024 * 1024  # what a pipe holds that its owner has made as wide as the kernel allows
@@ -63,12 +67,16 @@ class Wire:
         self._waiting = False  # for room in the request pipe
         self._wide: set[int] = set()
         """Descriptors of pipes that hold more than they do as they come."""
+        self._rest = b""
+        """Of what was read, what is not taken in yet."""
+        self._next: asyncio.Handle | None = None  # takes in a piece of it
         self._resume: asyncio.TimerHandle | None = None
+        self._log_resume: asyncio.TimerHandle | None = None
         self._deadline: asyncio.TimerHandle | None = None  # of a big message that is not whole
         self.is_held_back = False
         """Whether the tenant has so much on its way that this context is not read from."""
         self._log_open = True
-        self._closed = False
+        self._is_draining = self._closed = False
         self._loop.add_reader(child.reader, self._readable)
         self._loop.add_reader(child.log_fd, self._log_readable)
 
@@ -93,21 +101,24 @@ class Wire:
     def drain_log(self) -> None:
         """Take in the text that is in the pipe now, within one turn's measure."""
         if self._log_open and not self._closed:
-            self._log_readable()
+            self._read_log()
 
-    def drain(self) -> None:
+    async def drain(self) -> None:
         """Take in the replies that a context left behind when it ended: as much as a pipe can hold, and no more.
         Somebody may still hold its other end, and write on."""
+        self._is_draining = True
+        self._loop.remove_reader(self._child.reader)
         left_bytes = _MOST_PIPE_BYTES
         while left_bytes > 0 and not self._closed and (read_bytes := self._read_once()):
             left_bytes -= read_bytes
+            await asyncio.sleep(0)
 
     @property
     def is_at_end(self) -> bool:
         """Whether the context has ended, or is about to, and all its replies were read."""
         end = select.poll()
         end.register(self._child.reader, select.POLLIN)
-        return [event for _, event in end.poll(0)] == [select.POLLHUP]
+        return not self._rest and [event for _, event in end.poll(0)] == [select.POLLHUP]
 
     def close(self) -> None:
         if self._closed:
@@ -115,6 +126,10 @@ class Wire:
         self._closed = True
         if self._resume is not None:
             self._resume.cancel()
+        if self._log_resume is not None:
+            self._log_resume.cancel()
+        if self._next is not None:
+            self._next.cancel()
         self._clear_deadline()
         self._flow.forget(self)
         self._loop.remove_reader(self._child.reader)
@@ -147,10 +162,12 @@ class Wire:
 
     def _look_again(self) -> None:
         self._resume = None
-        self._loop.add_reader(self._child.reader, self._readable)
+        self._listen()
         self._readable()
 
     def _readable(self) -> None:
+        if self._next is not None or self._is_draining:
+            return
         if self._flow.has_room(self._tenant, self):
             self._read_once()
             return
@@ -162,6 +179,11 @@ class Wire:
     def _go_on(self) -> None:
         self.is_held_back = False
         if not self._closed:
+            self._listen()
+            self._take_rest_soon()
+
+    def _listen(self) -> None:
+        if not self._is_draining:
             self._loop.add_reader(self._child.reader, self._readable)
 
     def _read_once(self) -> int:
@@ -169,7 +191,7 @@ class Wire:
         # A big reply is read to its end and not beyond: whether there is room for the next is asked then.
         most_bytes = min(self._parser.missing_bytes, _READ_BYTES) if self._flow.is_reading(self) else _READ_BYTES
         try:
-            data = os.read(self._child.reader, most_bytes)
+            data = self._rest or os.read(self._child.reader, most_bytes)
         except BlockingIOError:
             return 0
         if not data:
@@ -178,6 +200,8 @@ class Wire:
             return 0
         if len(data) >= _FULL_BYTES and self._child.reader not in self._wide:
             self._widen(self._child.reader)
+        is_laden = len(data) > _PIECE_BYTES and data.count(b"|") > _MANY_BARS
+        data, self._rest = (data[:_PIECE_BYTES], data[_PIECE_BYTES:]) if is_laden else (data, b"")
         try:
             replies = self._parser.feed(data)
             self._received(replies)
@@ -185,10 +209,22 @@ class Wire:
             if self._parser.wrong is not None:
                 raise self._parser.wrong
         except ProtocolError as err:
+            self._rest = b""
             self._loop.remove_reader(self._child.reader)
             self._lost(err)
             return 0
+        self._take_rest_soon()
         return len(data)
+
+    def _take_rest_soon(self) -> None:
+        """In the next turn of the loop, and before anything that comes later."""
+        if self._rest and self._next is None and not self._is_draining and not self._closed:
+            self._next = self._loop.call_soon(self._take_rest)
+
+    def _take_rest(self) -> None:
+        self._next = None
+        if self._rest:
+            self._readable()
 
     def _watch_unfinished(self, *, begun: bool) -> None:
         """Count what is there of a message that is not whole, and see to it that it does not stay so."""
@@ -211,6 +247,20 @@ class Wire:
         self._lost(ProtocolError(f"took more than {self._message_s:g} s over one message"))
 
     def _log_readable(self) -> None:
+        """Not while the tenant has used up its share of searching: the context waits in its own write."""
+        wait_s = self._flow.searches.wait_s(self._tenant)
+        if not wait_s:
+            self._read_log()
+            return
+        self._loop.remove_reader(self._child.log_fd)
+        self._log_resume = self._loop.call_later(wait_s, self._log_again)
+
+    def _log_again(self) -> None:
+        self._log_resume = None
+        if self._log_open:
+            self._loop.add_reader(self._child.log_fd, self._log_readable)
+
+    def _read_log(self) -> None:
         with contextlib.suppress(BlockingIOError):
             for _ in range(_LOG_STEPS):
                 data = os.read(self._child.log_fd, _PIPE_BYTES)
@@ -218,7 +268,9 @@ class Wire:
                     self._log_open = False
                     self._loop.remove_reader(self._child.log_fd)
                     return
+                begun = self._log.steps
                 self._log.feed(data)
+                self._flow.searches.take(self._tenant, self._log.steps - begun)
                 if self._log.is_too_much:
                     self._log_open = False
                     self._loop.remove_reader(self._child.log_fd)

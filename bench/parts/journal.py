@@ -20,7 +20,8 @@ from bench.tools.report import Report, parse_arguments, quantile
 from journal import Journal, JournalOptions, OsDisk
 from journal.disk import OsFile
 from journal.ids import IdSource
-from journal.writes import frame_batches, lay_out, make_write, to_payloads
+from journal.payloads import to_payloads
+from journal.writes import frame_batches, lay_out, make_write
 
 PAYLOAD = b"x" * 100
 SECONDS = 1.0
@@ -209,7 +210,7 @@ def frame(lines: int) -> bytes:
     """The bytes that the journal writes for these lines."""
     ids = IdSource("b1").take(lines, time.time_ns() // 1_000_000)
     payloads = to_payloads([PAYLOAD] * lines, OPTIONS)
-    return frame_batches(lay_out([make_write(ids, "bench-job", payloads, {}, 0, OPTIONS)]), 512, 7)
+    return frame_batches(lay_out([make_write(ids, "bench-job", payloads, {}, 0)]), 512, 7)
 
 
 async def rate(append: Callable[[], Awaitable[None]]) -> float:

@@ -23,7 +23,7 @@ from functory.hostile.acts import ACTS
 from functory.hostile.arena import Arena, open_arena
 from functory.hostile.watch import Seen
 
-LONG: Final = frozenset({"unread_ids", "many_creates", "next_of_the_name", "short_turns_long"})
+LONG: Final = frozenset({"unread_ids", "many_creates", "next_of_the_name", "short_turns_long", "tiny_new_jobs"})
 """Hundreds of thousands of jobs, which take minutes to delete; and an act that deletes its own tenant."""
 MB: Final = 1 << 20
 MAX_HEALTH_WAIT_S: Final = 5.0

@@ -19,6 +19,12 @@ def later(what):
 _CONTEXTS: Final = 12
 _BUSY_PROCESSES: Final = 50
 _TURNING_TYPES: Final = 8
+_MAKERS: Final = 100
+_MADE: Final = 1000
+"""New jobs of each: as many as a job may make."""
+_SMALL: Final = 10_000
+_LARGE: Final = 500
+"""Results of each size."""
 _TOO_BIG: Final = 413
 _REFUSED: Final = 429
 
@@ -125,6 +131,33 @@ async def next_of_the_name(arena: Arena) -> str:
     return "the next tenant of the name got a new context"
 
 
+async def tiny_new_jobs(arena: Arena) -> str:
+    """Make a thousand tiny new jobs in each of a hundred jobs."""
+    body = f"for number in range({_MADE}): print('J: made|x')"
+    await arena.hostile.put_handler("make", "python", body)
+    await arena.hostile.add_jobs("make", ["x"] * _MAKERS)
+    ended = await _all_ended(arena, _MAKERS)
+    rows = [row for row in (await arena.hostile.scoreboard()).types if row.type == "made"]
+    made = sum(row.waiting for row in rows)
+    if ended < _MAKERS or made < _MAKERS * _MADE:
+        raise Through(f"{ended} of {_MAKERS} jobs ended, and {made} were made: the act was not performed")
+    return f"{made} jobs were made"
+
+
+async def near_secrets(arena: Arena) -> str:
+    """Return results, small and large, in which each byte may be the beginning of hundreds of secrets."""
+    value = "\n".join("a" * size for size in range(8, 150))
+    await arena.hostile.set_secret("NEAR", value)
+    for name, size, count in (("small", 20, _SMALL), ("large", 15_000, _LARGE)):
+        await arena.hostile.put_handler(name, "python", f"return 'a' * {size}", secrets=["NEAR"])
+        await arena.hostile.add_jobs(name, ["x"] * count)
+    ended = await _all_ended(arena, _SMALL + _LARGE)
+    job = await arena.run_job("small", "return 'a' * 20", secrets=["NEAR"])
+    if "aaaaaa" in str(job.result):
+        raise Through(f"the value of a secret was shown: {job.result!r:.60}")
+    return f"{ended} of {_SMALL + _LARGE} were recorded"
+
+
 async def short_turns_long(arena: Arena) -> str:
     """Be short for hundreds of jobs, then hold every slot for 20 s, as two tenants together."""
     helper = arena.of(f"{arena.name}_too")
@@ -158,6 +191,8 @@ CONTEXT_ACTS: Final[tuple[Act, ...]] = (
     endless_output,
     many_invocations,
     next_of_the_name,
+    tiny_new_jobs,
+    near_secrets,
     short_turns_long,
 )
 

@@ -19,9 +19,9 @@ from functory.intake.held_lines import HeldLine, HeldLines
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions, new_jobs, to_attributes, to_new_jobs
 from functory.intake.line import SEVERAL, Line
 from functory.intake.straight_intake import StraightIntake
-from functory.intake.weights import Weight, weigh
+from functory.intake.weights import Tally, Weight, weigh
 from functory.loops.shared import Shared
-from journal import Record
+from journal import Record, is_much
 from store.base import NewJob
 from store.errors import StoreUnavailable
 from vocabulary.columns import fields
@@ -68,9 +68,9 @@ class Backlog:
         self._is_wanted = False
         """Somebody waits for what the reader brings."""
         self._held = HeldLines()
-        self._on_their_way: Counter[str] = Counter()
+        self._on_their_way = Tally()
         """Lines by tenant that are being written, or are on the straight way."""
-        self._bytes_of: Counter[str] = Counter()
+        self._bytes_of = Tally()
         """Of these lines, of those that wait, and of those on their way past."""
         self._news = asyncio.Event()
         self._landed = asyncio.Event()
@@ -101,27 +101,35 @@ class Backlog:
     ) -> list[str]:
         """Write lines into the journal. Raises what `Journal.write` raises; then the lines were not taken.
 
-        What follows from them being durable happens whether or not the caller still waits.
+        What follows from them being durable happens whether or not the caller still waits. One that leaves while many
+        lines are looked at takes them with it.
         """
-        is_straight = self._goes_straight(jobtype, lines, options)
-        ids, done = self._journal.begin_write(jobtype, lines, to_attributes(options), notes)
-        tenant = tenant_of(jobtype)
-        self._on_their_way[tenant] += len(ids)
-        self._add_bytes(tenant, sum(map(len, lines)))
+        tenant, count, size_bytes = tenant_of(jobtype), len(lines), sum(map(len, lines))
+        self._on_their_way.add(tenant, count)  # quotas may be asked for meanwhile
+        self._bytes_of.add(tenant, size_bytes)
+        try:
+            looked = await self._journal.look_at(lines) if is_much(count, size_bytes) else lines
+            is_straight = self._goes_straight(jobtype, lines, options)
+            ids, done = self._journal.begin_write(jobtype, looked, to_attributes(options), notes)
+        except BaseException:
+            self._on_their_way.add(tenant, -count)
+            self._bytes_of.add(tenant, -size_bytes)
+            raise
         if is_straight:  # before the reader can see them
             self._held.hold(jobtype, ids, lines)
             self._ahead.update(dict.fromkeys(ids, False))
         told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        settled = partial(self._settled, ids, jobtype, lines, options, notes, told, is_straight=is_straight)
+        settled = partial(self._settled, ids, jobtype, lines, size_bytes, options, notes, told, is_straight=is_straight)
         done.add_done_callback(settled)
         await told  # and not `done`: a caller that is cancelled cancels what it waits for
-        return ids
+        return ids if isinstance(ids, list) else await ids.made()
 
     def _settled(
         self,
-        ids: list[str],
+        ids: Sequence[str],
         jobtype: str,
         lines: list[bytes],
+        size_bytes: int,
         options: JobOptions,
         notes: Sequence[str],
         told: "asyncio.Future[None]",
@@ -132,14 +140,14 @@ class Backlog:
         tenant, count = tenant_of(jobtype), len(ids)
         _pass_on(done, told)
         if not is_straight:
-            self._arrive(tenant, count)
+            self._on_their_way.add(tenant, -count)
         if done.cancelled() or done.exception() is not None:
             if is_straight:
                 self._let_go(ids)
                 for job_id in ids:
                     self._ahead.pop(job_id, None)
             else:
-                self._add_bytes(tenant, -sum(map(len, lines)))
+                self._bytes_of.add(tenant, -size_bytes)
             return
         if is_straight and self._straight is not None:
             self._straight.take(new_jobs(ids, jobtype, lines, options, self._clock.now_ms(), notes))
@@ -152,9 +160,8 @@ class Backlog:
         if ids[0] > self._reached and self._may_pass(tenant, count, options):
             self._board(tenant, new_jobs(ids, jobtype, lines, options, self._clock.now_ms(), notes))
         else:
-            is_large = sum(map(len, lines)) > _LARGE_BYTES
             kind = SEVERAL if is_urgent else jobtype  # none of its type runs before it from the journal
-            self._line.enter(tenant, count, kind, is_urgent=is_large or self._may_run(jobtype))
+            self._line.enter(tenant, count, kind, is_urgent=size_bytes > _LARGE_BYTES or self._may_run(jobtype))
 
     def _board(self, tenant: str, jobs: Sequence[NewJob]) -> None:
         self._boarding += jobs
@@ -210,7 +217,7 @@ class Backlog:
         if not jobs:
             return
         tenant = tenant_of(jobs[0].jobtype)
-        self._add_bytes(tenant, sum(map(len, map(_DATA, jobs))))
+        self._bytes_of.add(tenant, sum(map(len, map(_DATA, jobs))))
         if self._may_pass(tenant, len(jobs)) and not any(job.id in in_hand for job in held):
             self._board(tenant, jobs)
         else:
@@ -218,18 +225,8 @@ class Backlog:
 
     def _let_go(self, ids: Sequence[str]) -> None:
         for tenant, (count, size_bytes) in self._held.let_go(ids).items():
-            self._arrive(tenant, count)
-            self._add_bytes(tenant, -size_bytes)
-
-    def _arrive(self, tenant: str, count: int) -> None:
-        self._on_their_way[tenant] -= count
-        if not self._on_their_way[tenant]:
-            del self._on_their_way[tenant]
-
-    def _add_bytes(self, tenant: str, size_bytes: int) -> None:
-        self._bytes_of[tenant] += size_bytes
-        if not self._bytes_of[tenant]:
-            del self._bytes_of[tenant]
+            self._on_their_way.add(tenant, -count)
+            self._bytes_of.add(tenant, -size_bytes)
 
     async def flush_straight(self, tenant: str) -> None:
         if self._straight is not None and self._held:
@@ -291,7 +288,7 @@ class Backlog:
         payloads = list(map(_PAYLOAD_READ, records))
         if set(map(_JOBTYPE_READ, records)) != {jobtype} or not straight.may_follow(jobtype, payloads):
             return {}
-        self._on_their_way[tenant] += len(records)
+        self._on_their_way.add(tenant, len(records))
         self._line.leave(tenant, len(records))
         return self._held.hold(jobtype, list(map(_ID_READ, records)), payloads)
 
@@ -307,7 +304,7 @@ class Backlog:
             if job_id in self._held:
                 self._ahead[job_id] = False
             else:
-                self._add_bytes(tenant_of(jobtype), size_bytes)
+                self._bytes_of.add(tenant_of(jobtype), size_bytes)
                 self._line.enter(tenant_of(jobtype), 1, jobtype)
 
     def still_to_add(self, records: Sequence[Record]) -> Sequence[Record]:
@@ -328,7 +325,7 @@ class Backlog:
         if self._ahead:
             records = [record for record in records if self._ahead.pop(record.id, None) is None]
         for tenant, (count, size_bytes) in weigh(map(_JOBTYPE_READ, records), map(_PAYLOAD_READ, records)).items():
-            self._add_bytes(tenant, -size_bytes)
+            self._bytes_of.add(tenant, -size_bytes)
             self._line.leave(tenant, count)
 
     def all_read(self) -> None:
@@ -349,7 +346,7 @@ class Backlog:
                 del self._boarding[: len(jobs)]
                 for tenant, (count, size_bytes) in weigh(map(_JOBTYPE, jobs), map(_DATA, jobs)).items():
                     self._boarding_of[tenant] -= count
-                    self._add_bytes(tenant, -size_bytes)
+                    self._bytes_of.add(tenant, -size_bytes)
                 self._boarding_of = +self._boarding_of
                 landed, self._landed = self._landed, asyncio.Event()
                 landed.set()
@@ -373,7 +370,7 @@ class Backlog:
             for job in jobs:
                 if self._ahead.pop(job.id, None) is not None:
                     self._line.enter(tenant_of(job.jobtype), 1)
-                    self._add_bytes(tenant_of(job.jobtype), len(job.data))
+                    self._bytes_of.add(tenant_of(job.jobtype), len(job.data))
             return
         for job in jobs:
             if job.id in self._ahead:

@@ -1,11 +1,21 @@
 """How many lines or jobs of each tenant there are, and their bytes."""
 
+from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
 from vocabulary.names import tenant_of
+
+
+class Tally(Counter[str]):
+    """So many of each tenant, without those that have none."""
+
+    def add(self, tenant: str, count: int) -> None:
+        self[tenant] += count
+        if not self[tenant]:
+            del self[tenant]
 
 
 class Weight(NamedTuple):

@@ -10,7 +10,7 @@ from functory.errors import InvalidInput
 from functory.hostile.act import Through, perform
 from functory.hostile.acts import ACTS
 from functory.hostile.arena import Arena, open_arena
-from functory.hostile.context_acts import busy_threads, hoard_memory, short_turns_long
+from functory.hostile.context_acts import busy_threads, hoard_memory, short_turns_long, tiny_new_jobs
 from functory.hostile.http_acts import awaited_answers, large_bodies, many_creates, many_types, unread_ids
 from tests.support.needs import need_isolation
 
@@ -29,6 +29,7 @@ LONG = {
     many_creates,
     many_types,
     short_turns_long,
+    tiny_new_jobs,
     busy_threads,
     hoard_memory,
 }

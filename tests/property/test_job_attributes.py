@@ -16,7 +16,8 @@ from functory.intake.job_options import (
 from journal import JournalOptions, Record
 from journal.format import decode_frame, decode_records
 from journal.ids import IdSource
-from journal.writes import frame_batches, lay_out, make_write, to_payloads
+from journal.payloads import to_payloads
+from journal.writes import frame_batches, lay_out, make_write
 from vocabulary.origin import with_origin
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=60)
@@ -41,7 +42,7 @@ def test_options_survive_the_journals_format(
     limits = JournalOptions()
     ids = IdSource("a7").take(len(payloads), 1_800_000_000_123)
     notes = [f"j{number} a ok" for number in range(len(payloads))] if has_notes else []
-    write = make_write(ids, "acme-thumb", to_payloads(payloads, limits), to_attributes(options), 1, limits, notes)
+    write = make_write(ids, "acme-thumb", to_payloads(payloads, limits), to_attributes(options), 1, notes)
     frame = decode_frame(frame_batches(lay_out([write]), 0, 7), 0, 0, 7)
     assert not isinstance(frame, int)
     assert frame is not None

@@ -167,6 +167,7 @@ ACTS: Final[dict[str, Callable[[Client], None]]] = {
     "escaped payload": post(lambda: b'{"payload":"' + b"\\u00e9" * (2 * MIB) + b'"}', headers=JSON),
     "blank lines": post(lambda: b"\n" * (16 * MIB)),
     "lines": post(lambda: b"x\n" * 100_000),
+    "lines, as many and as large as may be": post(lambda: (b"x" * 150 + b"\n") * 100_000),
     "lines with options": post(lambda: b"x\n" * 100_000, "?delay_s=60&domain=d"),
     "lines that are no text": post(lambda: (b"\xff" * 100 + b"\n") * 100_000),
     "lines under a key": post(lambda: b"x\n" * 100_000, "?idempotency_key=k"),

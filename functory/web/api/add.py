@@ -40,6 +40,7 @@ from functory.web.api.submission import (
     place_in,
     reading_of,
     split_lines,
+    split_many,
     tell_which,
     telling_which,
     to_submission,
@@ -78,7 +79,8 @@ async def add_lines(web_: Web, who: Principal, type_name: str, body: bytes, opti
             return await submit_lines(web_.service, who, type_name, lines, options)
         del lines  # nobody waits for room with what needs it
     async with _room(web_, who.tenant, body, _LINE_BYTES):
-        return await submit_lines(web_.service, who, type_name, split_lines(body, most), options)
+        lines = await split_many(body, most, web_.turns)
+        return await submit_lines(web_.service, who, type_name, lines, options)
 
 
 @asynccontextmanager
@@ -191,7 +193,7 @@ async def _add_one_by_one(call: Call, query: AddQuery, type_name: str, body: byt
     """Add jobs that differ from each other: with options of their own, in JSON, or under an idempotency key."""
     if reading == "lines":
         options, keeps = to_options(query, call.service.now_ms()), unsaid(query)
-        lines = split_lines(body, max_jobs(call.service))
+        lines = await split_many(body, max_jobs(call.service), call.web.turns)
         jobs = []
         async for _, line in call.web.turns.slices(lines):
             jobs.append(Submission(line, options, query.unique or "", query.parent or "", keeps))

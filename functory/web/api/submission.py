@@ -90,6 +90,24 @@ def split_lines(body: bytes, max_jobs: int) -> list[bytes]:
     return [line for line in lines if line and line[0] != _COMMENT]
 
 
+async def split_many(body: bytes, max_jobs: int, turns: Turns) -> list[bytes]:
+    """The same, in slices: for a body that may be large."""
+    _check_count(body.count(b"\n"), max_jobs)
+    lines: list[bytes] = []
+    async for _, piece in turns.slices(_pieces(body)):
+        lines += split_lines(piece, max_jobs)
+    return lines
+
+
+def _pieces(body: bytes) -> Iterator[bytes]:
+    """Whole lines, about as many together as may be split without counting them."""
+    start = 0
+    while start < len(body):
+        end = body.find(b"\n", start + SPLIT_BYTES) + 1 or len(body)
+        yield body[start:end]
+        start = end
+
+
 async def parse_jobs(body: bytes, service: Service, turns: Turns, *, is_array: bool) -> list[Submission]:
     """The jobs of a body in JSON (one, or an array of them) or in NDJSON (one on each line).
 

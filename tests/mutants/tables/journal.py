@@ -19,6 +19,7 @@ ids = in_file("journal/ids.py", UNIT)
 recent = in_file("journal/recent.py", UNIT)
 copying = in_file("journal/copying.py", UNIT)
 writes = in_file("journal/writes.py", UNIT)
+payloads = in_file("journal/payloads.py", "tests/unit/journal/test_payloads.py tests/unit/journal")
 
 MUTANTS: list[Mutant] = [
     writer(
@@ -248,10 +249,25 @@ MUTANTS: list[Mutant] = [
         "    copied += [name for name in others if _copy(source, target, name)]\n",
         "",
     ),
-    writes(
+    payloads(
         "a line with a newline becomes two",
-        '    if joined.count(b"\\n") == size - 1 and _is_text(joined):',
-        "    if _is_text(joined):",
+        '    if joined.count(b"\\n") != lines - 1 or b"\\0" in joined:',
+        '    if b"\\0" in joined:',
+    ),
+    payloads("many lines are looked at in one go", "        if parts:\n            await asyncio.sleep(0)\n", ""),
+    payloads(
+        "one large line makes a part of all", "    if count == 1 or count * longest <= PART_BYTES or", "    if count or"
+    ),
+    payloads(
+        "only the last part says whether lines are text", "all(part.is_text for part in parts)", "parts[-1].is_text"
+    ),
+    payloads(
+        "only the last part says which line is longest", "max([part.longest for part in parts])", "parts[-1].longest"
+    ),
+    ids(
+        "the ids of some lines begin with the first",
+        "first=self._ids.first + start, size",
+        "first=self._ids.first, size",
     ),
     writes(
         "writes of different types share a batch",

@@ -17,7 +17,8 @@ from journal.format import (
     encode_segment_header,
 )
 from journal.ids import IdRange
-from journal.writes import Batch, check_jobtype, frame_batches, lay_out, make_write, to_payloads
+from journal.payloads import to_payloads
+from journal.writes import Batch, check_jobtype, frame_batches, lay_out, make_write
 
 OPTIONS = JournalOptions()
 NOW_MS = 1_794_700_799_123
@@ -26,7 +27,7 @@ HEADER = SegmentHeader(17, "2026-11-14T23:59:59.123Z", "a7", 0x1234ABCD, NOW_MS,
 
 def batch_of(*payloads: bytes, jobtype: str = "acme-resize", **attributes: str) -> Batch:
     ids = IdRange(b"20261114T235959123Z-a7-", 0, len(payloads))
-    (batch,) = lay_out([make_write(ids, jobtype, to_payloads(payloads, OPTIONS), attributes, NOW_MS, OPTIONS)])
+    (batch,) = lay_out([make_write(ids, jobtype, to_payloads(payloads, OPTIONS), attributes, NOW_MS)])
     return batch
 
 
@@ -138,7 +139,7 @@ def test_limits_are_named() -> None:
     with pytest.raises(LimitExceeded, match="max_batch_lines=3"):
         to_payloads(["x"] * 4, small)
     with pytest.raises(LimitExceeded, match="max_batch_bytes=29"):
-        make_write(IdRange(b"", 0, 3), "a-b", to_payloads(["x" * 10] * 3, OPTIONS), {}, NOW_MS, small)
+        to_payloads(["x" * 10] * 3, small)
     with pytest.raises(LimitExceeded, match="attributes"):
         batch_of(b"x", a="y" * 4000)
 

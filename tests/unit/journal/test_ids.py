@@ -3,7 +3,7 @@
 import pytest
 
 from journal import InvalidWrite, parse_id
-from journal.ids import IdSource
+from journal.ids import IdSource, LateTexts, texts_of
 from vocabulary.time_text import compact_time, iso_time
 
 NOW_MS = 1_794_700_799_123
@@ -57,3 +57,29 @@ def test_the_floor_of_a_restart_is_never_reused() -> None:
     after = IdSource("a", floor_ms=before.time_ms)
     assert after.take(1, NOW_MS - 1000).texts()[0] > used[-1]
     assert after.take(1, NOW_MS).texts()[0] > used[-1]
+
+
+def test_the_texts_of_many_are_made_when_they_are_asked_for() -> None:
+    source = IdSource("a7")
+    source.take(4000, NOW_MS)
+    ids = source.take(9000, NOW_MS)
+    late, texts = texts_of(ids), ids.texts()
+    assert isinstance(late, LateTexts)
+    assert (len(late), [*late], late[:]) == (9000, texts, texts)
+    assert [late[0], late[-1], late[100]] == [texts[0], texts[-1], texts[100]]
+    assert late[90:200] == texts[90:200]
+    assert late[8990:10_000] == texts[8990:]
+    assert late[5:5] == []
+    assert late[::-4000] == texts[::-4000]
+    with pytest.raises(IndexError):
+        late[9000]
+
+
+async def test_texts_that_are_made_are_the_same() -> None:
+    ids = IdSource("a7").take(9000, NOW_MS)
+    assert await LateTexts(ids).made() == ids.texts()
+
+
+def test_the_texts_of_few_are_there_at_once() -> None:
+    ids = IdSource("a7").take(4096, NOW_MS)
+    assert texts_of(ids) == ids.texts()

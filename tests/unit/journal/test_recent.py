@@ -4,6 +4,7 @@ from itertools import pairwise
 
 from journal import JournalOptions, Position
 from journal.ids import IdSource
+from journal.payloads import to_payloads
 from journal.recent import Recent
 from journal.writes import Batch, lay_out, make_write
 
@@ -13,7 +14,7 @@ MANY = 1 << 20
 
 
 def batch(*payloads: bytes) -> Batch:
-    (laid_out,) = lay_out([make_write(IDS.take(len(payloads), 1), "a-b", payloads, {}, 1, OPTIONS)])
+    (laid_out,) = lay_out([make_write(IDS.take(len(payloads), 1), "a-b", to_payloads(payloads, OPTIONS), {}, 1)])
     return laid_out
 
 

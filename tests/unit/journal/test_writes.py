@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from journal import InvalidWrite, JournalOptions
 from journal.format import Frame, decode_frame, decode_records
 from journal.ids import IdSource
-from journal.writes import Write, frame_batches, frame_sizes, lay_out, make_write, to_payloads
+from journal.payloads import to_payloads
+from journal.writes import Write, frame_batches, frame_sizes, lay_out, make_write
 
 OPTIONS = JournalOptions()
 SALT = 7
@@ -18,9 +19,7 @@ SALT = 7
 def writes_of(*contents: tuple[str, list[bytes], dict[str, str]]) -> list[Write]:
     ids = IdSource("a7")
     return [
-        make_write(
-            ids.take(len(lines), 1_794_700_799_123), jobtype, to_payloads(lines, OPTIONS), attributes, 1, OPTIONS
-        )
+        make_write(ids.take(len(lines), 1_794_700_799_123), jobtype, to_payloads(lines, OPTIONS), attributes, 1)
         for jobtype, lines, attributes in contents
     ]
 
@@ -59,7 +58,7 @@ def test_the_attributes_of_a_write_are_those_of_its_moment() -> None:
 
 
 def noted(ids: IdSource, lines: list[bytes], notes: list[str]) -> Write:
-    return make_write(ids.take(len(lines), 1), "a-b", lines, {"priority": "1"}, 1, OPTIONS, notes)
+    return make_write(ids.take(len(lines), 1), "a-b", to_payloads(lines, OPTIONS), {"priority": "1"}, 1, notes)
 
 
 @pytest.mark.parametrize("payload", [b"x|y", b"\0|\n", b""])
