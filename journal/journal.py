@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from journal.backlog import Backlog
@@ -60,7 +60,7 @@ class Journal:
         self._ids = IdSource(sysid)
         self._sysid = sysid
         self._read_from = read_from
-        self._make_executor = make_executor or _one_thread
+        self._make_executor = make_executor or partial(ThreadPoolExecutor, 1)
         self._is_open = False
         self._recent = Recent(options.recent_bytes)
         self._loaded: dict[int, list[Record]] = {}
@@ -76,9 +76,7 @@ class Journal:
         await self.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self.close()
 
     async def open(self) -> None:
@@ -392,16 +390,10 @@ class Journal:
         """On the reader's thread."""
         self._backlog.mark_damaged(number)
         self._damages += 1
-        log.error(
-            "journal.damage",
-            extra={"segment": number, "offset": damage.offset, "bytes": damage.end - damage.offset},
-        )
+        size_bytes = damage.end - damage.offset
+        log.error("journal.damage", extra={"segment": number, "offset": damage.offset, "bytes": size_bytes})
 
 
 def _log_not_kept(kept: "asyncio.Future[None]") -> None:
     if error := kept.exception():
         log.error("journal.position_not_kept", extra={"reason": str(error)})
-
-
-def _one_thread(name: str) -> Executor:
-    return ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)

@@ -77,8 +77,8 @@ async def test_what_is_kept_of_schedules_arrives(empty_stores: tuple[Store, Stor
     await source.update_job(TENANT, job_id(1), JobChange(pause=Pause(T0 + 2, "k1")), now_ms=T0 + 2)
     await source.update_job(TENANT, job_id(2), JobChange(dt_ms=T0 + 3, timing=Timing.EXTRA), now_ms=T0 + 3)
     await source.add_jobs([new_job(3, jobtype="acme-z", repeat="HOURLY")], now_ms=T0 + 3)
-    for last in (JobChange(pause=Pause(T0 + 3, "k1")), JobChange(repeat="")):
-        await source.update_job(TENANT, job_id(3), last, now_ms=T0 + 3)
+    for each in (JobChange(pause=Pause(T0 + 3, "k1")), JobChange(repeat="")):
+        await source.update_job(TENANT, job_id(3), each, now_ms=T0 + 3)
     await move(source, target)
     for store in empty_stores:
         paused, extra, last = (await store.list_repeating(TENANT, now_ms=T0 + 4)).records

@@ -4,8 +4,8 @@ from tests.mutants.mutant import Mutant, in_file
 
 KEYS = "tests/web/test_security.py tests/web/test_admin.py"
 SESSIONS = "tests/web/test_pages_security.py"
-SUBMIT = "tests/web/test_add.py tests/web/test_jobs.py"
-JOBS = "tests/web/test_jobs.py"
+SUBMIT = "tests/web/test_add.py tests/web/test_jobs.py tests/web/test_why.py"
+JOBS = "tests/web/test_jobs.py tests/web/test_why.py"
 
 keyring = in_file("functory/operations/keyring.py", KEYS)
 principal = in_file("functory/operations/principal.py", f"tests/web/test_scopes.py {KEYS}")
