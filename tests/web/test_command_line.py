@@ -324,7 +324,7 @@ async def test_bulk_commands_go_on_until_no_more_match(site: Site, terminal: Ter
 async def test_a_dry_run_counts_all_if_it_is_asked_to_and_otherwise_says_at_least(
     site: Site, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("functory.cli.queues._PAGE", 2)
+    monkeypatch.setattr("functory.cli.many_jobs._PAGE", 2)
     await site.add(*(str(number) for number in range(7)))
     await site.intake.flush()
     counted = "At least 3 jobs match. Use --all to count all of them.\n"

@@ -122,7 +122,7 @@ async def test_the_editor_tries_saves_and_keeps_what_was_typed_when_it_is_wrong(
         edit = "/ui/t/acme/type/thumb/edit"
         tried = await acme.post(edit, {**form, "do": "try"})
         assert "echo p" in tried.text
-        assert "mail | " in tried.text, "the jobs that it would have made"
+        assert "mail?unique=daily | " in tried.text, "the jobs that it would have made"
         assert "echo p" in (await acme.post(edit, form)).text, "only the button that says so saves"
         assert await site.store.get_handler("acme", "acme-thumb") is None, "a try stores nothing"
         wrong = await acme.post(edit, {**form, "body": "syntax error", "do": "save"})

@@ -226,7 +226,7 @@ def test_a_store_is_verified(source: Path, capsys: Capture) -> None:
     status, out, _ = run(capsys, "store", "verify", "--store", url(source))
     assert (status, "no damage found" in out) == (0, True)
     status, out, _ = run(capsys, "store", "verify", "--quick", "--json", "--store", url(source))
-    assert json.loads(out)["jobs"] == 50
+    assert json.loads(out)["jobs"] == 51
     content = bytearray(source.read_bytes())
     content[8192:12288] = bytes(4096)
     source.write_bytes(content)

@@ -50,6 +50,7 @@ CASES = [
     ("work return a:1 --json b:2", {"leases": [("a", 1), ("b", 2)]}),
     ("handler put resize --lang worker", {"type": "resize", "file": None}),
     ("handler put thumb --keep none thumb.py", {"type": "thumb", "file": "thumb.py"}),
+    ("handler rollback thumb --json 3", {"type": "thumb", "version": 3, "json": True}),
     ("daemon pause --json 7", {"sysid": "7"}),
     ("daemon resume 7 --json", {"sysid": "7"}),
     ("job update id --json -- -x", {"id": "id", "payload": "-x"}),
