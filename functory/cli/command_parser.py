@@ -21,9 +21,14 @@ _LONGEST_WORD: Final = 40
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Ensures: a word before `--` that reads like an option is one, or is refused; each word after it is none."""
+    """Ensures: a word before `--` that reads like an option is one, or is refused; each word after it is none. An
+    option has its whole name: what is the beginning of one today may be that of two tomorrow."""
 
     _takes_words = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs["allow_abbrev"] = False
+        super().__init__(*args, **kwargs)
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:  # type: ignore[override]
         """First the options, then what is left. A command of a command ends here, with its own usage, if there are
@@ -67,7 +72,9 @@ class CommandParser(argparse.ArgumentParser):
 
     def _unknown_option(self, word: str) -> str:
         name = word.partition("=")[0]
-        near = _near(name, self._option_string_actions) if name.startswith("--") else []
+        known = self._option_string_actions
+        near = [each for each in known if each.startswith(name)][:_MOST_NEAR] or _near(name, known)
+        near = near if name.startswith("--") else []
         return f"unknown option: {word}" + (f"; did you mean {' or '.join(near)}?" if near else "")
 
     def _get_positional_actions(self) -> list[argparse.Action]:

@@ -1,12 +1,21 @@
 """One request and its answer: what every call of the client passes through."""
 
+import os
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
 
 import msgspec
+from aiohttp import (
+    ClientConnectorCertificateError,
+    ClientConnectorError,
+    ClientResponse,
+    ClientSession,
+    ClientSSLError,
+    ClientTimeout,
+    InvalidURL,
+)
 from aiohttp import ClientError as TransportError
-from aiohttp import ClientResponse, ClientSession, ClientTimeout, InvalidURL
 from aiohttp.payload import Payload
 
 from functory.client.events import EventReader
@@ -117,9 +126,20 @@ class Transport:
                 return Answer(response.status, await response.read(), response.headers.get("Retry-After"))
         except InvalidURL as error:
             raise not_a_url(self._url) from error
+        except ClientConnectorCertificateError as error:
+            reason = str(error.certificate_error)
+            raise ServerUnreachable(f"{self._url}: its certificate is not trusted: {reason}") from error
         except (TransportError, TimeoutError) as error:
-            reason = str(error) or "no answer in time"
+            reason = _reason(error)
             raise ServerUnreachable(f"{self._url} cannot be reached, does a daemon listen there? {reason}") from error
+
+
+def _reason(error: Exception) -> str:
+    """What the system says, where it is the one who says something: the address stands before it already."""
+    if isinstance(error, ClientConnectorError) and not isinstance(error, ClientSSLError):
+        number = error.os_error.errno or 0
+        return os.strerror(number) if number > 0 else str(error.os_error.strerror or error.os_error)
+    return str(error) or "no answer in time"
 
 
 async def _last_of(response: ClientResponse, tell: Tell) -> Answer:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from functory.client import Client, ClientError, ServerUnreachable
 from functory.errors import InvalidInput
 from functory.wire.admin import Deleted
 from store.base import Code, Tenant
+from tests.support.egress import certificate
 from tests.support.service import until
 from tests.support.web import Site
 
@@ -179,8 +181,20 @@ async def test_a_refusal_is_one_exception_with_all_that_was_said(site: Site, cli
 
 
 async def test_a_server_that_is_not_there_is_said_so() -> None:
-    async with Client("http://127.0.0.1:9", "k", "acme") as client:
-        with pytest.raises(ServerUnreachable, match=r"127\.0\.0\.1:9"):
+    for url, reason in (("http://127.0.0.1:9", "Connection refused"), ("http://a.invalid", "[Nn]ame")):
+        async with Client(url, "k", "acme") as client:
+            with pytest.raises(
+                ServerUnreachable, match=f"^{url} cannot be reached, does a daemon listen there\\? {reason}"
+            ):
+                await client.scoreboard()
+
+
+async def test_a_server_with_tls_must_be_trusted(tmp_path: Path) -> None:
+    _, context = await asyncio.to_thread(certificate, "localhost", tmp_path)
+    server = await asyncio.start_server(lambda *_: None, "localhost", ssl=context)
+    url = f"https://localhost:{server.sockets[0].getsockname()[1]}"
+    async with server, Client(url, "k", "acme") as client:
+        with pytest.raises(ServerUnreachable, match=f"^{url}: its certificate is not trusted: .*self.signed"):
             await client.scoreboard()
 
 

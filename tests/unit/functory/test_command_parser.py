@@ -85,6 +85,8 @@ def test_every_command_with_open_words_is_among_them() -> None:
         ("job add echo --bogus x", "functory job add: error: unknown option: --bogus\n"),
         ("job add echo x --bogus=1", "unknown option: --bogus=1\n"),
         ("work take --limt 1 g1", "unknown option: --limt; did you mean --limit?\n"),
+        ("delete thumb --al", "unknown option: --al; did you mean --all?\n"),
+        ("serve --http 127.0.0.1:80", "unknown option: --http; did you mean --http-allowed?\n"),
         ("job get one two", "functory job get: error: unrecognized arguments: two\n"),
         ("job get one -- --two", "unrecognized arguments: --two\n"),
         ("job add echo --priority 3 x", "argument --priority: invalid choice"),
