@@ -268,9 +268,7 @@ class Wire:
                     self._log_open = False
                     self._loop.remove_reader(self._child.log_fd)
                     return
-                begun = self._log.steps
                 self._log.feed(data)
-                self._flow.searches.take(self._tenant, self._log.steps - begun)
                 if self._log.is_too_much:
                     self._log_open = False
                     self._loop.remove_reader(self._child.log_fd)

@@ -9,6 +9,10 @@ masking = in_file("runner/masking.py", "tests/unit/runner/test_search_accounts.p
 accounts = in_file("runner/search_accounts.py", "tests/unit/runner/test_search_accounts.py")
 tree = in_file("runner/form_tree.py", "tests/unit/runner/test_search_accounts.py")
 wire = in_file("runner/wire.py", "tests/unit/runner/test_wire.py")
+LIVE = "tests/unit/runner/test_live_masker.py"
+live = in_file("runner/live_masker.py", LIVE)
+live_tree = in_file("runner/form_tree.py", LIVE)
+live_log = in_file("runner/raw_log.py", LIVE)
 
 MUTANTS: list[Mutant] = [
     masking("whoever has used up its share goes on", "not self._searches.wait_s(self._tenant)", "True"),
@@ -50,8 +54,15 @@ MUTANTS: list[Mutant] = [
         "            self._listen()\n",
     ),
     wire("a reader that is ready takes a second piece", "if self._next is not None or self._is", "if self._is"),
-    wire(
-        "a log costs nothing", "                self._flow.searches.take(self._tenant, self._log.steps - begun)\n", ""
+    live(
+        "what is searched while a job runs costs nothing", "self._searches.take(self._tenant, budget.taken())", "pass"
+    ),
+    live("logs of whoever has used up its share are searched as ever", "_FEW_STEPS if", "None if"),
+    live_tree("looks of whoever has used up its share are free", "        if self._counts_looks:", "        if False:"),
+    live_log(
+        "new jobs are lost with a log that is too dear",
+        "        if self.makes_jobs and b",
+        "        text = self.hide(text)\n        if self.makes_jobs and b",
     ),
     large("many lines are looked at in one go", "if is_much(count, size_bytes) else lines", "if False else lines"),
     large(
