@@ -9,12 +9,14 @@ masking = in_file("runner/masking.py", "tests/unit/runner/test_search_accounts.p
 accounts = in_file("runner/search_accounts.py", "tests/unit/runner/test_search_accounts.py")
 tree = in_file("runner/form_tree.py", "tests/unit/runner/test_search_accounts.py")
 wire = in_file("runner/wire.py", "tests/unit/runner/test_wire.py")
+ended = in_file("runner/context.py", "tests/property/test_first_batch.py")
 LIVE = "tests/unit/runner/test_live_masker.py"
 live = in_file("runner/live_masker.py", LIVE)
 live_tree = in_file("runner/form_tree.py", LIVE)
 live_log = in_file("runner/raw_log.py", LIVE)
 
 MUTANTS: list[Mutant] = [
+    ended("who has ended gets the next batch", "        self.usable = False  # for", "        # for"),
     masking("whoever has used up its share goes on", "not self._searches.wait_s(self._tenant)", "True"),
     masking("many small results are searched in one go", " and masker.steps - begun <= _AT_ONCE_STEPS:", ":"),
     masking("what was searched on the loop is searched again", "return stopped[len(masked) :]", "return stopped"),
