@@ -42,6 +42,7 @@ MUTANTS: list[Mutant] = [
         "        if self._log_open:\n            self._loop.add_reader",
         "        if False:\n            self._loop.add_reader",
     ),
+    wire("logs without secrets wait, too", "0.0 if self._log.masker is None else ", ""),
     wire("many tiny new jobs are taken in together", "is_laden = len(data) > _PIECE_BYTES and", "is_laden = False and"),
     wire("plain replies are taken in piece by piece", ' and data.count(b"|") > _MANY_BARS', ""),
     wire(

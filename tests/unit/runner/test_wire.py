@@ -300,3 +300,15 @@ async def test_a_wire_that_is_closed_looks_at_no_log_again(ends: Ends) -> None:
     assert resume is not None
     assert resume.cancelled()
     assert not log.fed.is_set()
+
+
+async def test_a_log_in_which_no_secret_is_looked_for_does_not_wait(ends: Ends) -> None:
+    """Its handler has none, whatever others of the tenant do."""
+    flow = Flow(searches=SearchAccounts(lambda: 0.0))
+    flow.searches.take("acme", 1_000_000)
+    log = HeardLog(flow)
+    log.masker = None
+    wire = wire_of(ends, Swallow(), log, flow)
+    await asyncio.to_thread(os.write, ends.log, b"text\n")
+    await asyncio.wait_for(log.fed.wait(), 30)
+    wire.close()
