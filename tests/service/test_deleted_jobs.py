@@ -8,6 +8,7 @@ import pytest
 import functory.intake.journal_reader
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
+from functory.intake.passed_lines import PassedLines
 from functory.operations.bulk import delete_jobs
 from functory.operations.job_changes import delete_job
 from journal import Journal
@@ -115,6 +116,24 @@ async def test_the_store_knows_whose_ids_a_journal_has(tmp_path: Path) -> None:
         assert (await position(third)).sources == (first.sysid, daemon.sysid, third.sysid)
         await third.intake.flush()
         assert (await position(third)).sources == (third.sysid,)
+
+
+async def test_earlier_daemons_of_a_journal_are_known_until_their_last_line_was_read(tmp_path: Path) -> None:
+    async with Journal(tmp_path, "a") as journal:
+        olds = [await journal.write("acme-x", [text]) for text in ("1", "2")]
+    async with Journal(tmp_path, "b") as journal:
+        lines = PassedLines(journal, "reader", "b", lambda: ("a", "b"))
+        seen = []
+        for (job_id,) in [*olds, await journal.write("acme-x", ["3"])]:
+            reservation = await journal.read_reserve(1, 60)
+            assert reservation is not None
+            await journal.read(reservation)
+            lines.read(reservation.span, job_id)
+            await journal.rsync(reservation)
+            at = lines.at(journal.read_point)
+            assert at.passed == job_id
+            seen.append(at.sources)
+    assert seen == [("a", "b"), ("a", "b"), ("b",)]
 
 
 async def test_a_journal_that_was_left_has_none_when_it_was_read(tmp_path: Path) -> None:
