@@ -20,7 +20,7 @@ targets.py        what tenants may have the daemon connect to; resolver.py names
 egress.py         the seam to whoever lets contexts out to the network
 secrets.py        the seam to whoever keeps secrets
 masking.py        secrets become `***` in all that a context says; secret_forms.py the forms of a value;
-                  search_accounts.py how much of the loop's time that may take;
+                  search_accounts.py how much of the loop's time that may take, live_masker.py keeps to that;
                   form_search.py finds thousands of them at once, form_tree.py those that begin alike;
                   wrapped_text.py joins lines of base64 before that
 trees.py          the seam to whoever keeps the files of handlers that are folders; packages/ their packages

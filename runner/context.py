@@ -337,6 +337,7 @@ class ProcessContext:
         """The process is gone, and what it left was taken in. A grandchild may hold the pipes open for ever, so their
         end is not waited for."""
         exit_ = await self.child.wait()
+        self.usable = False  # for the next batch, which may be ready before all is taken in
         if not self._ended:
             await self._wire.drain()
         if not self._ended:

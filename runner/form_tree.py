@@ -25,8 +25,11 @@ class TooCostly(Exception):
 class Budget:
     """The steps that may be taken to search one text, however many parts of it are searched."""
 
-    def __init__(self, size_bytes: int) -> None:
-        self._left = self._most = min(_FREE_STEPS + STEPS_PER_BYTE * size_bytes, _MOST_STEPS)
+    def __init__(self, size_bytes: int, most_steps: int | None = None) -> None:
+        """most_steps: whatever the size; then looks are bounded by it, too."""
+        self._counts_looks = most_steps is not None
+        by_size = min(_FREE_STEPS + STEPS_PER_BYTE * size_bytes, _MOST_STEPS)
+        self._left = self._most = by_size if most_steps is None else most_steps
 
     def take(self, steps: int) -> None:
         """Raises TooCostly."""
@@ -35,12 +38,16 @@ class Budget:
             raise TooCostly
 
     def look(self, places: int) -> None:
-        """So many places were looked at, each of which takes as long as a step. They are bounded in another way."""
-        self._most += places
+        """So many places will be looked at, each of which takes as long as a step. As a rule they are bounded in
+        another way. Raises TooCostly."""
+        if self._counts_looks:
+            self.take(places)
+        else:
+            self._most += places
 
     def taken(self) -> int:
         """Steps and looks so far: none for a plain text."""
-        return self._most - self._left
+        return self._most - max(self._left, 0)
 
 
 class FormTree(NamedTuple):

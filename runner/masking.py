@@ -8,6 +8,7 @@ Ensures: the time is linear in the text, whatever the text and the values are (f
 the whole text is replaced: the tenant made both.
 """
 
+import abc
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,13 +37,11 @@ _LONG_BYTES: Final = 256 * 1024
 """To search more may take a second. It has turns of its own, for which what is shorter does not wait."""
 
 
-class Masker:
-    def __init__(self, values: Iterable[str]) -> None:
-        self._search = FormSearch(forms_of(values))
-        self.longest = self._search.longest + LONGEST_BREAK * (self._search.longest // SHORTEST_LINE)
-        self.size_bytes = self._search.size_bytes
-        self.steps = 0
-        """Taken in all searches so far (search_accounts.py)."""
+class Hider(abc.ABC):
+    """Puts the mask in place of values in a text, which may have lost its beginning or its end."""
+
+    longest: int
+    """So many bytes a form of a value may have, with line breaks."""
 
     def hide(self, data: bytes) -> bytes:
         return self._hide(data)
@@ -56,16 +55,35 @@ class Masker:
         return self._hide(data, cut_begin=True)
 
     def _hide(self, data: bytes, *, cut_begin: bool = False, cut_end: bool = False) -> bytes:
-        if len(data) < KEY_BYTES:  # as most logs
-            return data
+        """Most logs are too short to be searched at all."""
+        return data if len(data) < KEY_BYTES else self._search(data, cut_begin=cut_begin, cut_end=cut_end)
+
+    @abc.abstractmethod
+    def _search(self, data: bytes, *, cut_begin: bool, cut_end: bool) -> bytes: ...
+
+
+class Masker(Hider):
+    def __init__(self, values: Iterable[str]) -> None:
+        self._forms = FormSearch(forms_of(values))
+        self.longest = self._forms.longest + LONGEST_BREAK * (self._forms.longest // SHORTEST_LINE)
+        self.size_bytes = self._forms.size_bytes
+        self.steps = 0
+        """Taken in all searches so far, but for those of a LiveMasker (search_accounts.py)."""
+
+    def _search(self, data: bytes, *, cut_begin: bool, cut_end: bool) -> bytes:
         budget = Budget(len(data))
         try:
-            spans = self._search.spans(data, budget, cut_begin=cut_begin, cut_end=cut_end)
+            return self.hide_within(budget, data, cut_begin=cut_begin, cut_end=cut_end)
+        finally:
+            self.steps += budget.taken()
+
+    def hide_within(self, budget: Budget, data: bytes, *, cut_begin: bool, cut_end: bool) -> bytes:
+        """Nothing but the mask is left of a text that would take more."""
+        try:
+            spans = self._forms.spans(data, budget, cut_begin=cut_begin, cut_end=cut_end)
             spans = merged([*spans, *self._wrapped(data, budget, cut_begin=cut_begin, cut_end=cut_end)])
         except TooCostly:
             return MASK + b"\n" if data.endswith(b"\n") else MASK
-        finally:
-            self.steps += budget.taken()
         if not spans:
             return data
         starts = [0, *(span.end for span in spans)]
@@ -76,7 +94,7 @@ class Masker:
         """What is found if lines of base64 are joined."""
         for block in blocks_in(data, cut_begin=cut_begin):
             is_begun, is_ended = cut_begin and block.start == 0, cut_end and block.end == len(data)
-            for start, end in self._search.spans(block.text, budget, cut_begin=is_begun, cut_end=is_ended):
+            for start, end in self._forms.spans(block.text, budget, cut_begin=is_begun, cut_end=is_ended):
                 yield Span(block.place_of(start), block.place_of(end - 1) + 1)
 
     def hide_in(self, stopped: Stopped) -> Stopped:

@@ -16,7 +16,7 @@ from vocabulary.names import TYPE
 from vocabulary.new_job import NewJob
 
 if TYPE_CHECKING:
-    from runner.masking import Masker
+    from runner.masking import Hider
 
 _MARKS: Final = (b"J: ", b"#J: ")
 _IDLE_BYTES: Final = 256 * 1024
@@ -42,7 +42,7 @@ class RawLog:
 
     def __init__(self, limits: ContextLimits) -> None:
         self._limits = limits
-        self.masker: Masker | None = None
+        self.masker: Hider | None = None
         """Hides the secrets of the context. To be set before the first byte is read."""
         self.makes_jobs = True
         """Whether `J: ` lines are taken out. To be set before each batch."""
@@ -69,11 +69,6 @@ class RawLog:
     def is_too_much(self) -> bool:
         """Whether so much was printed that the context is to be ended."""
         return self.total_bytes > (_IDLE_BYTES if self._is_idle else self._limits.output_bytes)
-
-    @property
-    def steps(self) -> int:
-        """That were taken so far to look for secrets, here and elsewhere."""
-        return 0 if self.masker is None else self.masker.steps
 
     def feed(self, data: bytes) -> None:
         self.total_bytes += len(data)
@@ -143,13 +138,10 @@ class RawLog:
         self._open[:] = text[max(cut, 0) :]
 
     def _settle(self, text: bytes) -> None:
-        is_long = len(text) > self._most_bytes
-        if not is_long:
-            text = self.hide(text)
-        if self.makes_jobs and b"J: " in text:
+        if self.makes_jobs and b"J: " in text:  # before a search, of which nothing but a mask may be left
             text = b"\n".join(self._without_marks(text))  # what they hold is searched when the job is reported
         self._inside = False
-        self._kept += self._end_of(text) if is_long else text
+        self._kept += self._end_of(text)
 
     @property
     def _most_bytes(self) -> int:

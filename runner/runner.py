@@ -35,6 +35,7 @@ from runner.glimpse import Glimpse
 from runner.http_engine import HttpEngine
 from runner.launch import Launcher, LaunchSpec, Level
 from runner.limits import ContextLimits
+from runner.live_masker import LiveMasker
 from runner.masking import MaskedReports, SearchTurns
 from runner.messages import MOST_JOBS, messages
 from runner.modules import CompiledModules
@@ -350,7 +351,8 @@ class Runner:
             memory_mb=self._memory_mb(handler),
             own_process=language.own_process,
         )
-        context.log.masker = given.masker
+        if given.masker is not None:
+            context.log.masker = LiveMasker(given.masker, self.flow.searches, spec.tenant)
         let_out(context.child, context.log, self._egress, spec.tenant, handler)
         return context
 

@@ -247,8 +247,9 @@ class Wire:
         self._lost(ProtocolError(f"took more than {self._message_s:g} s over one message"))
 
     def _log_readable(self) -> None:
-        """Not while the tenant has used up its share of searching: the context waits in its own write."""
-        wait_s = self._flow.searches.wait_s(self._tenant)
+        """Not while the tenant has used up its share of searching, if there is something to look for: the context waits
+        in its own write."""
+        wait_s = 0.0 if self._log.masker is None else self._flow.searches.wait_s(self._tenant)
         if not wait_s:
             self._read_log()
             return
@@ -268,9 +269,7 @@ class Wire:
                     self._log_open = False
                     self._loop.remove_reader(self._child.log_fd)
                     return
-                begun = self._log.steps
                 self._log.feed(data)
-                self._flow.searches.take(self._tenant, self._log.steps - begun)
                 if self._log.is_too_much:
                     self._log_open = False
                     self._loop.remove_reader(self._child.log_fd)

@@ -54,6 +54,9 @@ class Joining:
         """Why the store cannot be used yet; empty once this daemon has joined."""
         self.sources: tuple[str, ...] = ()
         """The sysids in the ids that the journal may have, as the store was told."""
+        self._first_id = ""
+        """Of this life, all ids are greater. What was passed may be greater than they if a clock was set back: then it
+        says nothing of them."""
 
     async def begin(self) -> None:
         """Open the store and get a sysid; without the store, take the spare. Raises StoreUnavailable if there is none,
@@ -95,6 +98,7 @@ class Joining:
     async def take_over(self, journal: Journal, reader: str) -> None:
         """Give back what the last process in this folder held, unless the store is away. The store knows the journal
         from then on: before the first line is taken, or a process that is killed would leave one to nobody."""
+        (self._first_id,) = journal.take_ids(1)
         if not self.trouble:
             await self._take_over(self._store, journal, reader)
 
@@ -133,7 +137,7 @@ class Joining:
         segment, offset, line = journal.read_point
         known = await store.get_journal_position(reader) or JournalPosition(reader, str(segment), offset, line)
         self.sources = with_source(known.sources, self.sysid)
-        mine = known._replace(sources=self.sources)
+        mine = known._replace(passed=known.passed if known.passed < self._first_id else "", sources=self.sources)
         await store.add_jobs([], now_ms=self._clock.now_ms(), position=mine)
         await take_over(self._settings.journal_dir, store, self._clock, self.sysid, self._settings.store_url)
 

@@ -2,7 +2,8 @@
 
 Ensures: a system call of another architecture kills the process; x32 calls are refused; the calls of
 `syscalls.DENIED` fail with EPERM; no process can be put into a new namespace; without network no socket but a unix one
-can be made, whatever its protocol (TCP, UDP, MPTCP, raw, netlink, vsock, packet), and socket pairs are unix ones;
+can be made, whatever its protocol (TCP, UDP, MPTCP, raw, netlink, vsock, packet); socket pairs are unix ones, and
+where no unix socket can be made they reach nobody but each other;
 with a proxy a TCP socket too, and no other of that family;
 nobody is told what others do with a file. Everything else is allowed: this is a deny list, chosen so that ordinary
 runtimes work unchanged, behind the namespaces and not instead of them.
@@ -76,11 +77,12 @@ def build(*, network: bool, namespaces: bool, unix: bool, proxied: bool = False,
     code += _refuse_if(syscalls.IOCTL[column], _ARG1, _JUMP_EQUAL, _TERMINAL_IOCTLS)
     code += _refuse_if(syscalls.FCNTL[column], _ARG1, _JUMP_EQUAL, _WATCHING_FCNTLS)
     # Without namespaces the machine's own unix sockets are in reach, by path or by name, with its network those by
-    # name, and nothing but this stops a connection to them. Socket pairs need no name and are another call.
+    # name, and nothing but this stops a connection to them. Socket pairs are another call; those that send datagrams
+    # send them to any name.
     families = (*((socket.AF_UNIX,) if unix else ()), *(_NETWORK_FAMILIES if network else ()))
     code += _tcp(syscalls.SOCKET[column]) if proxied and namespaces else []
     code += _refuse_unless(syscalls.SOCKET[column], _ARG0, families)
-    code += _refuse_unless(syscalls.SOCKETPAIR[column], _ARG0, (socket.AF_UNIX,))
+    code += _pairs(syscalls.SOCKETPAIR[column], datagrams=unix)
     code.append(_answer(_ALLOW))
     return b"".join(code)
 
@@ -98,6 +100,18 @@ def _refuse_unless(number: int, argument: int, values: tuple[int, ...]) -> list[
     body = [_load(argument)]
     for value in values:
         body += [_jump(_JUMP_EQUAL, value, then=0, otherwise=1), _answer(_ALLOW)]
+    body.append(_answer(_REFUSE))
+    return [_jump(_JUMP_EQUAL, number, then=0, otherwise=len(body)), *body]
+
+
+def _pairs(number: int, *, datagrams: bool) -> list[bytes]:
+    """Allow pairs of unix sockets, with datagrams or only of those that stay connected to each other."""
+    if datagrams:
+        return _refuse_unless(number, _ARG0, (socket.AF_UNIX,))
+    body = [_load(_ARG0), _jump(_JUMP_EQUAL, socket.AF_UNIX, then=1, otherwise=0), _answer(_REFUSE)]
+    body += [_load(_ARG1), struct.pack("HBBI", _AND, 0, 0, _SOCKET_KIND)]
+    for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
+        body += [_jump(_JUMP_EQUAL, kind, then=0, otherwise=1), _answer(_ALLOW)]
     body.append(_answer(_REFUSE))
     return [_jump(_JUMP_EQUAL, number, then=0, otherwise=len(body)), *body]
 

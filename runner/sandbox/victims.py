@@ -62,14 +62,13 @@ async def victims(launcher: Launcher) -> AsyncIterator[Victims]:
         key = _share(mark)
         stack.callback(_unshare, key)
         tcp, tcp6, abstract = _listeners(stack, mark)
-        _listen(stack, str(directory / "socket"))
-        (directory / "socket").chmod(0o777)
+        at_paths = _listeners_at_paths(stack, directory)
         weapons = directory / "bin"
         # With the same view of the file system, and so out of the same spawner, as an attack in python.
         readable = (PROGRAMS["python"], weapons)
         neighbour = await launcher.launch(LaunchSpec("neighbour", _ECHO, {}, LIMITS, readable=readable))
         stack.push_async_callback(_end, neighbour)
-        targets = {
+        targets = at_paths | {
             "MARK_REVERSED": mark[::-1],
             "SECRET_FILE": str(directory / "secret"),
             "OPEN_FILE": str(directory / "open"),
@@ -84,7 +83,6 @@ async def victims(launcher: Launcher) -> AsyncIterator[Victims]:
             "TCP_PORT": str(tcp),
             "TCP6_PORT": str(tcp6),
             "ABSTRACT": abstract,
-            "SOCKET_PATH": str(directory / "socket"),
             "MEMORY_BYTES": str(LIMITS.memory_bytes),
             "PROCESSES": str(LIMITS.processes),
             "OPEN_FILES": str(LIMITS.open_files),
@@ -148,6 +146,17 @@ def _listeners(stack: AsyncExitStack, mark: str) -> tuple[int, int, str]:
     abstract = f"functory-{mark[:8]}"
     _listen(stack, "\0" + abstract)
     return ports[0], ports[1], abstract
+
+
+def _listeners_at_paths(stack: AsyncExitStack, directory: Path) -> dict[str, str]:
+    """And one with an abstract name that, as the system's log, is sent datagrams."""
+    stream, datagrams, abstract = directory / "socket", directory / "datagrams", f"functory-{secrets.token_hex(4)}"
+    _listen(stack, str(stream))
+    for name in (str(datagrams), "\0" + abstract):
+        stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)).bind(name)
+    for path in (stream, datagrams):
+        path.chmod(0o777)
+    return {"SOCKET_PATH": str(stream), "DATAGRAMS_PATH": str(datagrams), "ABSTRACT_DATAGRAMS": abstract}
 
 
 def _listen(stack: AsyncExitStack, name: str) -> None:

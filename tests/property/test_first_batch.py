@@ -218,3 +218,23 @@ def test_a_batch_whose_handler_was_refused_is_not_heard_any_more() -> None:
     refused = reply(protocol.HELLO, protocol.VERSION) + reply(protocol.REFUSED, 0, 400, REFUSAL)
     stopped, left = asyncio.run(first_batch([refused + reply(protocol.STOPPED, 0, 200)]))
     assert (stopped, left) == ([], None)
+
+
+class QuickChild(ScriptedChild):
+    """It has ended before its replies are read."""
+
+    async def wait(self) -> Exit:
+        end = await super().wait()
+        os.write(self._replies, HONEST)
+        return end
+
+
+async def test_a_context_whose_process_has_ended_is_usable_for_nobody_while_its_replies_are_taken_in() -> None:
+    child, stopped = QuickChild(), list[Stopped]()
+    context = ProcessContext(child, ContextLimits(start_timeout_s=60.0), tenant="acme", flow=Flow(), memory_mb=64)
+    await child.kill()
+    left = await context.run("acme-test", Handler("python", "x"), jobs(*"abc"), stopped.extend)
+    is_usable = context.usable
+    await context.close()
+    assert ([one.exitcode for one in stopped], left) == ([200, 200, 200], [])
+    assert not is_usable, "the next batch would lose a job to it"

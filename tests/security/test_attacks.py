@@ -55,4 +55,4 @@ async def test_attack(attack: Attack, language: str, attacked: Range) -> None:
 
 async def test_the_victims_are_as_they_were(attacked: Range) -> None:
     names = await asyncio.to_thread(os.listdir, attacked.prey.directory)
-    assert sorted(names) == ["bin", "open", "secret", "socket"]
+    assert sorted(names) == ["bin", "datagrams", "open", "secret", "socket"]

@@ -108,9 +108,9 @@ async def test_without_the_layer_the_attack_gets_through(layer: Layer, attack: s
         ({Layer.SECCOMP, Layer.LANDLOCK}, Layer.NAMESPACES, ("tcp", "mptcp", "udp")),
         ({Layer.NAMESPACES, Layer.LANDLOCK}, Layer.SECCOMP, ("tcp", "mptcp", "udp")),
         # Unix sockets of the machine: not there, not by seccomp, not by Landlock if they are abstract.
-        ({Layer.NAMESPACES, Layer.LANDLOCK}, Layer.SECCOMP, ("path_socket", "abstract_socket")),
+        ({Layer.NAMESPACES, Layer.LANDLOCK}, Layer.SECCOMP, ("path_socket", "abstract_socket", "datagram_pair")),
         ({Layer.NAMESPACES, Layer.SECCOMP}, Layer.LANDLOCK, ("abstract_socket",)),
-        ({Layer.SECCOMP, Layer.LANDLOCK}, Layer.NAMESPACES, ("path_socket", "abstract_socket")),
+        ({Layer.SECCOMP, Layer.LANDLOCK}, Layer.NAMESPACES, ("path_socket", "abstract_socket", "datagram_pair")),
         # User namespaces: the limit of 0 in the context's own, the filter.
         ({Layer.SECCOMP}, Layer.NAMESPACES, ("user_namespace",)),
         (

@@ -8,12 +8,14 @@ import pytest
 import functory.intake.journal_reader
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
+from functory.intake.passed_lines import PassedLines
 from functory.operations.bulk import delete_jobs
 from functory.operations.job_changes import delete_job
 from journal import Journal
 from store.base import Archive, Code, JobFilter, JobState, JournalPosition, NewJob, Outcome
 from store.errors import StoreUnavailable
 from store.values.transfer import DeletedRecord, Part
+from tests.support.clocks import LeapingClock
 from tests.support.deleted_worker import WHO, has_ended
 from tests.support.service import register, running_daemon, until
 
@@ -116,6 +118,24 @@ async def test_the_store_knows_whose_ids_a_journal_has(tmp_path: Path) -> None:
         assert (await position(third)).sources == (third.sysid,)
 
 
+async def test_earlier_daemons_of_a_journal_are_known_until_their_last_line_was_read(tmp_path: Path) -> None:
+    async with Journal(tmp_path, "a") as journal:
+        olds = [await journal.write("acme-x", [text]) for text in ("1", "2")]
+    async with Journal(tmp_path, "b") as journal:
+        lines = PassedLines(journal, "reader", "b", lambda: ("a", "b"))
+        seen = []
+        for (job_id,) in [*olds, await journal.write("acme-x", ["3"])]:
+            reservation = await journal.read_reserve(1, 60)
+            assert reservation is not None
+            await journal.read(reservation)
+            lines.read(reservation.span, job_id)
+            await journal.rsync(reservation)
+            at = lines.at(journal.read_point)
+            assert at.passed == job_id
+            seen.append(at.sources)
+    assert seen == [("a", "b"), ("a", "b"), ("b",)]
+
+
 async def test_a_journal_that_was_left_has_none_when_it_was_read(tmp_path: Path) -> None:
     async with running_daemon(tmp_path, poll="1h", journal="journal-1") as other:
         await end_of_a_line(other)
@@ -155,3 +175,26 @@ async def test_lines_that_the_store_did_not_take_are_not_passed(
         assert before <= (await position(daemon)).passed < job_id
         monkeypatch.setattr(daemon.store, "add_jobs", add_jobs)
         await until(lambda: has_ended(daemon, job_id))
+
+
+async def test_lines_after_a_clock_was_set_back_are_passed_one_by_one(tmp_path: Path) -> None:
+    """What an earlier life passed has greater ids than they: that says nothing of them."""
+    clock = LeapingClock()
+    async with running_daemon(tmp_path, clock, poll="1h") as first:
+        await end_of_a_line(first)
+        clock.ahead_ms = 3_600_000
+        await end_of_another(first)
+        await first.upkeep.purge()
+        passed = (await position(first)).passed
+    async with running_daemon(tmp_path, poll="1h") as daemon:
+        job_id = await end_of_a_line(daemon)
+        assert job_id < passed
+        await delete_job(service_of(daemon), WHO, job_id)
+        assert await kept_ids(daemon) == [job_id]
+        await daemon.upkeep.purge()
+        there = await position(daemon)
+        assert (int(there.segment), there.offset, there.line) == daemon.journal.read_point
+        assert await kept_ids(daemon) == []
+    async with running_daemon(tmp_path, poll="1h") as last:
+        await last.intake.flush()
+        assert await last.store.get_job("acme", job_id, now_ms=last.clock.now_ms()) is None

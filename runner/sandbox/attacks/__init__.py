@@ -79,5 +79,6 @@ ATTACKS: Final = (
     Attack("raw_socket", _PYTHON),
     Attack("netlink", _PYTHON),
     Attack("socket_pair", _PYTHON),
+    Attack("datagram_pair", _PYTHON, brief=True),
     Attack("metadata_service", _PYTHON),
 )

@@ -461,6 +461,23 @@ def socket_pair() -> str | None:
     return f"let through: families {got}" if got else None
 
 
+def datagram_pair() -> str | None:
+    """One of a pair is made without a call for a socket. If it sends datagrams, it sends them to any name."""
+    got = []
+    for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):  # the kernel makes the first of the second
+        try:
+            ours, _theirs = socket.socketpair(socket.AF_UNIX, kind)
+        except OSError:
+            continue
+        for name in ("\0" + target("ABSTRACT_DATAGRAMS"), target("DATAGRAMS_PATH")):
+            try:
+                ours.sendto(b"?", name)
+            except OSError:
+                continue
+            got.append(name)
+    return f"sent to {got}" if got else None
+
+
 def metadata_service() -> str | None:
     """The cloud's credentials. A refusal or silence from out there means that a packet has left."""
     try:

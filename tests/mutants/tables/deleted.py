@@ -61,7 +61,12 @@ MUTANTS: list[Mutant] = [
     ),
     reader("ids that are no lines are never passed", ', self._journal.passed_id or "")', ")"),
     reader("a position that is kept is written again", "        if position != self._kept:\n", "        if True:\n"),
-    joining("the store does not know who writes to a journal", "known._replace(sources=self.sources)", "known"),
+    joining(
+        "what was passed before a clock was set back is believed",
+        'known.passed if known.passed < self._first_id else ""',
+        "known.passed",
+    ),
+    joining("the store does not know who writes to a journal", ", sources=self.sources)", ")"),
     in_file("functory/daemon/upkeep.py", SERVICE)(
         "ids that are no lines are passed with the next line",
         "            await self._intake.keep_position()\n",

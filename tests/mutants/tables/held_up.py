@@ -9,8 +9,14 @@ masking = in_file("runner/masking.py", "tests/unit/runner/test_search_accounts.p
 accounts = in_file("runner/search_accounts.py", "tests/unit/runner/test_search_accounts.py")
 tree = in_file("runner/form_tree.py", "tests/unit/runner/test_search_accounts.py")
 wire = in_file("runner/wire.py", "tests/unit/runner/test_wire.py")
+ended = in_file("runner/context.py", "tests/property/test_first_batch.py")
+LIVE = "tests/unit/runner/test_live_masker.py"
+live = in_file("runner/live_masker.py", LIVE)
+live_tree = in_file("runner/form_tree.py", LIVE)
+live_log = in_file("runner/raw_log.py", LIVE)
 
 MUTANTS: list[Mutant] = [
+    ended("who has ended gets the next batch", "        self.usable = False  # for", "        # for"),
     masking("whoever has used up its share goes on", "not self._searches.wait_s(self._tenant)", "True"),
     masking("many small results are searched in one go", " and masker.steps - begun <= _AT_ONCE_STEPS:", ":"),
     masking("what was searched on the loop is searched again", "return stopped[len(masked) :]", "return stopped"),
@@ -36,6 +42,7 @@ MUTANTS: list[Mutant] = [
         "        if self._log_open:\n            self._loop.add_reader",
         "        if False:\n            self._loop.add_reader",
     ),
+    wire("logs without secrets wait, too", "0.0 if self._log.masker is None else ", ""),
     wire("many tiny new jobs are taken in together", "is_laden = len(data) > _PIECE_BYTES and", "is_laden = False and"),
     wire("plain replies are taken in piece by piece", ' and data.count(b"|") > _MANY_BARS', ""),
     wire(
@@ -50,8 +57,15 @@ MUTANTS: list[Mutant] = [
         "            self._listen()\n",
     ),
     wire("a reader that is ready takes a second piece", "if self._next is not None or self._is", "if self._is"),
-    wire(
-        "a log costs nothing", "                self._flow.searches.take(self._tenant, self._log.steps - begun)\n", ""
+    live(
+        "what is searched while a job runs costs nothing", "self._searches.take(self._tenant, budget.taken())", "pass"
+    ),
+    live("logs of whoever has used up its share are searched as ever", "_FEW_STEPS if", "None if"),
+    live_tree("looks of whoever has used up its share are free", "        if self._counts_looks:", "        if False:"),
+    live_log(
+        "new jobs are lost with a log that is too dear",
+        "        if self.makes_jobs and b",
+        "        text = self.hide(text)\n        if self.makes_jobs and b",
     ),
     large("many lines are looked at in one go", "if is_much(count, size_bytes) else lines", "if False else lines"),
     large(

@@ -194,18 +194,14 @@ MUTANTS: list[Mutant] = [
         "a long print shows the end of a secret", "self.masker.hide_end(text[cut:])", "self.masker.hide(text[cut:])"
     ),
     raw_log("a secret in a long line is shown in halves", "text[: max(cut, 0)]", "text"),
-    raw_log(
-        "what a job prints is shown as it is",
-        "            text = self.hide(text)\n        if",
-        "            pass\n        if",
-    ),
+    raw_log("what a job prints is shown as it is", "return self.hide(text)", "return text"),
     run(
         "a context keeps an older version of a secret",
         "run.incarnation, given.stamp)",
         "run.incarnation)",
         tests=SECRETS,
     ),
-    run("the raw log of a context shows secrets", "        context.log.masker = given.masker\n", "", tests=SECRETS),
+    run("the raw log of a context shows secrets", "if given.masker is not None:", "if False:", tests=SECRETS),
     context(
         "a cancelled batch goes on in a live context",
         "        except BaseException:\n            await self.close()\n            raise\n        finally:\n            self._batch = None",

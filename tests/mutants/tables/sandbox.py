@@ -68,6 +68,7 @@ MUTANTS: list[Mutant] = [
         "(*((socket.AF_UNIX,) if unix else ()),",
         "(*((socket.AF_UNIX,)),",
     ),
+    seccomp("a pair of sockets sends datagrams to anybody", "datagrams=unix)", "datagrams=True)"),
     seccomp("the network is open to all", "*(_NETWORK_FAMILIES if network else ())", "*_NETWORK_FAMILIES"),
     confine(
         "contexts share the network",

@@ -132,11 +132,18 @@ def test_an_unknown_architecture_is_an_error_and_no_empty_filter() -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("network", [False, True])
-def test_socket_pairs_are_unix_ones(machine: str, network: bool) -> None:
-    program = seccomp.build(network=network, namespaces=False, unix=False, machine=machine)
+@pytest.mark.parametrize("unix", [False, True])
+def test_socket_pairs_are_unix_ones(machine: str, network: bool, unix: bool) -> None:
+    """Those that send datagrams can name others, and are there only where these are nobody else's."""
+    program = seccomp.build(network=network, namespaces=False, unix=unix, machine=machine)
+    kinds = {socket.SOCK_STREAM, socket.SOCK_SEQPACKET} if not unix else set(range(16))
+    flags = socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
     for family in range(64):
-        expected = ALLOW if family == socket.AF_UNIX else "EPERM"
-        assert run(program, ARCH[machine], syscalls.SOCKETPAIR[COLUMN[machine]], (family, 1, 0)) == expected
+        for kind in range(16):
+            expected = ALLOW if family == socket.AF_UNIX and kind in kinds else "EPERM"
+            for asked_kind in (kind, kind | flags, kind | 1 << 32):
+                asked = (family, asked_kind, 0)
+                assert run(program, ARCH[machine], syscalls.SOCKETPAIR[COLUMN[machine]], asked) == expected
 
 
 @pytest.mark.parametrize("machine", MACHINES)

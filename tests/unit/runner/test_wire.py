@@ -11,6 +11,7 @@ import pytest
 
 from runner.flow import Flow, FlowLimits
 from runner.limits import ContextLimits
+from runner.live_masker import LiveMasker
 from runner.masking import Masker
 from runner.protocol import ReplyRow
 from runner.raw_log import RawLog
@@ -247,9 +248,9 @@ async def test_a_wire_that_is_closed_takes_in_no_rest(wide: Ends) -> None:
 class HeardLog(RawLog):
     """Says when it was fed."""
 
-    def __init__(self) -> None:
+    def __init__(self, flow: Flow) -> None:
         super().__init__(ContextLimits())
-        self.masker = Masker(["a" * size for size in range(8, 300)])
+        self.masker = LiveMasker(Masker(["a" * size for size in range(8, 300)]), flow.searches, "acme")
         self.fed = asyncio.Event()
 
     def feed(self, data: bytes) -> None:
@@ -259,9 +260,11 @@ class HeardLog(RawLog):
 
 async def test_a_log_that_is_dear_to_search_is_read_more_slowly(ends: Ends) -> None:
     """Its tenant has nothing left to search after a few of these. It is read again when that is paid off."""
-    now_s, log = [0.0], HeardLog()
+    now_s = [0.0]
     accounts = SearchAccounts(lambda: now_s[0])
-    wire = wire_of(ends, Swallow(), log, Flow(searches=accounts))
+    flow = Flow(searches=accounts)
+    log = HeardLog(flow)
+    wire = wire_of(ends, Swallow(), log, flow)
     for _ in range(20):
         await asyncio.to_thread(os.write, ends.log, b"a" * 3000 + b"\n")
         await log.fed.wait()
@@ -285,8 +288,8 @@ async def test_a_log_that_is_dear_to_search_is_read_more_slowly(ends: Ends) -> N
 
 
 async def test_a_wire_that_is_closed_looks_at_no_log_again(ends: Ends) -> None:
-    log = HeardLog()
     flow = Flow(searches=SearchAccounts(lambda: 0.0))
+    log = HeardLog(flow)
     flow.searches.take("acme", 25_000)
     wire = wire_of(ends, Swallow(), log, flow)
     await asyncio.to_thread(os.write, ends.log, b"text\n")
@@ -297,3 +300,15 @@ async def test_a_wire_that_is_closed_looks_at_no_log_again(ends: Ends) -> None:
     assert resume is not None
     assert resume.cancelled()
     assert not log.fed.is_set()
+
+
+async def test_a_log_in_which_no_secret_is_looked_for_does_not_wait(ends: Ends) -> None:
+    """Its handler has none, whatever others of the tenant do."""
+    flow = Flow(searches=SearchAccounts(lambda: 0.0))
+    flow.searches.take("acme", 1_000_000)
+    log = HeardLog(flow)
+    log.masker = None
+    wire = wire_of(ends, Swallow(), log, flow)
+    await asyncio.to_thread(os.write, ends.log, b"text\n")
+    await asyncio.wait_for(log.fed.wait(), 30)
+    wire.close()
