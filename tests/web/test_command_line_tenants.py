@@ -39,6 +39,12 @@ def test_a_limit_that_is_no_number_is_refused(said: str, word: str, capsys: pyte
     assert word in capsys.readouterr().err
 
 
+async def test_an_operator_who_asks_for_jobs_is_told_which_key_it_takes(terminal: Terminal) -> None:
+    told = await terminal.run("job", "list", "--tenant", "acme", who="operator", status=3)
+    assert "'acme' is not the tenant of the key, which is the operator's" in told
+    assert "functory key create acme" in told
+
+
 async def test_scopes_are_said_one_by_one_or_with_commas(terminal: Terminal) -> None:
     words = ("key", "create", "acme", "--scope", "submit,read", "--scope", "work", "--json")
     assert json.loads(await terminal.run(*words, who="operator"))["scopes"] == ["submit", "read", "work"]
