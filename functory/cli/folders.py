@@ -1,6 +1,7 @@
 """`functory deploy DIR...`: register folders as the handlers of their types."""
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -58,7 +59,21 @@ def _pack(folder: Path, arguments: argparse.Namespace) -> _Packed:
     name = arguments.type or place.name
     if not arguments.type and not is_type(name):
         raise InvalidInput(f"The name of the folder, {name!r}, is not a type ({TYPE_RULE}). Name one with --type.")
+    if inner := _handlers_below(place):
+        command = f"functory deploy {' '.join(shlex.quote(str(folder / it)) for it in inner)}"
+        raise InvalidInput(f"{folder} has no entry file of its own, its folders have: {command}")
     return _Packed(folder, name, pack_folder(place, arguments.settings or PROJECT_FILE))
+
+
+def _handlers_below(folder: Path) -> list[str]:
+    """Folders in a folder that are handlers, if it is none itself."""
+    from handlers.folders.project import PROJECT_FILE  # noqa: PLC0415
+    from handlers.languages import LANGUAGE_OF_ENTRY  # noqa: PLC0415
+
+    marks = [PROJECT_FILE, *(f"main{suffix}" for suffix in LANGUAGE_OF_ENTRY)]
+    if any((folder / mark).exists() for mark in marks):
+        return []
+    return sorted(it.name for it in folder.iterdir() if any((it / mark).is_file() for mark in marks))
 
 
 async def _deploy(client: "Client", arguments: argparse.Namespace, packed: _Packed) -> None:

@@ -31,6 +31,14 @@ async def test_what_is_wrong_with_one_is_found_before_the_first_is_sent(
     assert (await site.get("/acme/handler/order")).status == 404
 
 
+async def test_a_folder_of_folders_leads_to_those_that_are_handlers(terminal: Terminal, tmp_path: Path) -> None:
+    for name in ("order", "charge"):
+        await make_folder(tmp_path / name)
+    await asyncio.to_thread((tmp_path / "docs").mkdir)
+    told = await terminal.run("deploy", str(tmp_path), "--type", "all", status=2)
+    assert f"its folders have: functory deploy {tmp_path}/charge {tmp_path}/order\n" in told
+
+
 async def test_the_one_that_the_service_refuses_is_named(terminal: Terminal, tmp_path: Path) -> None:
     good = await make_folder(tmp_path / "order")
     bad = await make_folder(tmp_path / "charge", functory_toml='secrets = ["PAY_KEY"]')
