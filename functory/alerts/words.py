@@ -43,11 +43,12 @@ def in_words(terms: Terms) -> str:
         least = f" of at least {terms.at_least} runs" if terms.at_least > 1 else ""
         return f"more than {terms.share_above:.4g} failed{least} in {_span(terms.window_s)}"
     if terms.when == "failures":
-        return f"more than {terms.more_than} failures in {_span(terms.window_s)}"
+        failures = "1 failure" if terms.more_than == 1 else f"{terms.more_than} failures"
+        return f"more than {failures} in {_span(terms.window_s)}"
     if terms.when == "waiting":
         return f"a job waits for more than {_span(terms.longer_than_s)}"
     if terms.when == "backlog":
-        return f"more than {terms.more_than} jobs wait"
+        return "more than 1 job waits" if terms.more_than == 1 else f"more than {terms.more_than} jobs wait"
     if terms.when == "silent":
         return f"no job ended ok in {_span(terms.window_s)}"
     return f"jobs wait, and nobody has served them for more than {_span(terms.longer_than_s)}"

@@ -27,9 +27,19 @@ def number_pair(text: str) -> tuple[str, float | bool]:
 
 
 def limit_pair(text: str) -> tuple[str, float | bool | str]:
-    """As `number_pair`; the one limit that is a text, `hosts=*.example.org`, is taken as it is."""
+    """As `number_pair`, and bytes may have a unit: `max_bytes=10GB`. The one limit that is a text,
+    `hosts=*.example.org`, is taken as it is."""
     name, value = pair(text)
-    return (name, value) if name == "hosts" else number_pair(text)
+    if name == "hosts":
+        return name, value
+    if name.endswith("_bytes") and value[-1:].isalpha():
+        from functory.setting_values import size  # noqa: PLC0415 (not for other commands)
+
+        try:
+            return name, size(value)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+    return number_pair(text)
 
 
 def _number(text: str) -> float:

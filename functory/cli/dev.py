@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 import shlex
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -32,9 +32,11 @@ def add_commands(commands: Commands) -> None:
     init.add_argument("folder", type=Path, metavar="DIR")
     init.add_argument("--lang", choices=LANGUAGES, default="python", help="default: python")
     init.set_defaults(run=run_init)
-    test = commands.add_parser("test", help="run the examples of a handler's folder and compare their results")
-    test.add_argument("folder", type=Path, metavar="DIR", help="examples/NAME.payload, NAME.expected, NAME.exitcode")
-    test.set_defaults(run=lambda arguments: asyncio.run(run_test(arguments.folder)))
+    test = commands.add_parser("test", help="run the examples of handlers' folders and compare their results")
+    test.add_argument(
+        "folders", type=Path, nargs="+", metavar="DIR", help="examples/NAME.payload, NAME.expected, NAME.exitcode"
+    )
+    test.set_defaults(run=lambda arguments: asyncio.run(run_tests(arguments.folders)))
     dev = commands.add_parser("dev", help="run a handler's folder here, in the sandbox, on its examples")
     dev.add_argument("folder", type=Path, metavar="DIR")
     dev.add_argument("--watch", action="store_true", help="run it again whenever a file is saved")
@@ -54,6 +56,16 @@ def run_init(arguments: argparse.Namespace) -> int:
     folder = shlex.quote(str(arguments.folder))
     print(f"\nNext: functory test {folder}    functory dev {folder} --watch")
     return 0
+
+
+async def run_tests(folders: Sequence[Path], say: Say = print) -> int:
+    """Exits 0 if all examples of all folders gave what they expect, 1 if not."""
+    status = 0
+    for folder in folders:
+        if len(folders) > 1:
+            say(f"{folder}:")
+        status |= await run_test(folder, say)
+    return status
 
 
 async def run_test(folder: Path, say: Say = print) -> int:

@@ -50,17 +50,20 @@ def _payload(job: Job, room: int) -> str:
 
 
 def show_children(arguments: argparse.Namespace, page: Page) -> int:
-    rows = [(job.id, job.type, _state(job), job.code or "-", job.exitcode or "-", _result(job)) for job in page.jobs]
+    rows = [
+        (job.id, job.type, shown_state(job), job.code or "-", job.exitcode or "-", _result(job)) for job in page.jobs
+    ]
     return _show(arguments, page, ["id", "type", "state", "code", "exit", "result"], rows, "No children.")
 
 
-def _state(job: Job) -> str:
+def shown_state(job: Job) -> str:
+    """The word of lists, tables and pages."""
     return state_word(job.state, is_on_hold=job.pause is not None and not job.pending_children)
 
 
 def _next(job: Job) -> str:
     """When a schedule runs next, or where it is now; and whether it is paused after that."""
-    at = moment(job.due_ms) if job.state == "deferred" else _state(job)
+    at = moment(job.due_ms) if job.state == "deferred" else shown_state(job)
     return at if job.pause is None or at == "paused" else f"{at}, then paused"
 
 
@@ -101,7 +104,7 @@ def results_table(jobs: Mapping[str, Job | None], gone: str) -> str:
     rows = [
         (job_id, gone, "-", "-", "-", "")
         if job is None
-        else (job_id, _state(job), job.code or "-", job.exitcode or "-", job.attempts, _result(job))
+        else (job_id, shown_state(job), job.code or "-", job.exitcode or "-", job.attempts, _result(job))
         for job_id, job in jobs.items()
     ]
     return render_table(["id", "state", "code", "exit", "attempts", "result"], rows)
@@ -157,7 +160,7 @@ def _show_facts(job: Job) -> None:
     facts = {
         "id": job.id,
         "type": job.type,
-        "state": paint(_state(job)),
+        "state": paint(shown_state(job)),
         f"{last}code": f"{job.exitcode} {paint(job.code)}" if job.code else None,
         "progress": None if job.progress is None else show_progress(job.progress),
         "worker": inert(job.worker.encode()) or None,
@@ -192,7 +195,7 @@ def _row(job: Job) -> tuple[object, ...]:
     return (
         job.id,
         job.type,
-        _state(job),
+        shown_state(job),
         job.code or "-",
         job.exitcode or "-",
         job.attempts,

@@ -10,7 +10,7 @@ from math import inf
 from typing import Final, TypeVar
 
 from functory.cli.answers import counted, reason
-from functory.cli.job_views import results_table, show_job, show_progress
+from functory.cli.job_views import results_table, show_job, show_progress, shown_state
 from functory.cli.progress import Progress
 from functory.cli.remote import print_json
 from functory.client import Client, ClientError
@@ -70,7 +70,7 @@ def _tell_unended(jobs: Sequence[Job], timeout_s: float) -> None:
     named = [job.id for job in jobs[:_MOST_NAMED]] + (["..."] if len(jobs) > _MOST_NAMED else [])
     command = f"functory job wait {' '.join(named)}"
     if len(jobs) == 1:
-        text = f"{jobs[0].id} is still {jobs[0].state} after {timeout_s:g} s; it goes on: {command}"
+        text = f"{jobs[0].id} is still {shown_state(jobs[0])} after {timeout_s:g} s; it goes on: {command}"
     else:
         text = f"{counted(len(jobs), 'job')} have not ended after {timeout_s:g} s; they go on: {command}"
     print(f"functory: {text}", file=sys.stderr)

@@ -8,8 +8,8 @@ import sys
 
 from functory.cli.commands import Commands
 from functory.cli.table import render_table
-from functory.errors import InvalidInput, Missing
-from functory.transfer.migrate import Content, label_of, migrate
+from functory.errors import InvalidInput
+from functory.transfer.migrate import Content, label_of, migrate, missing_store
 from functory.vault.place import key_file_beside
 from store.url import open_store
 from store.values.transfer import Part
@@ -71,7 +71,7 @@ def _about_secrets(source: str, target: str) -> str:
 async def _migrate(source_url: str, target_url: str, arguments: argparse.Namespace) -> dict[Part, Content]:
     version = await open_store(source_url).get_version()
     if version.schema == 0:
-        raise Missing(f"there is no store at {label_of(source_url)}")
+        raise await asyncio.to_thread(missing_store, source_url)
     if version.schema < version.known and not arguments.upgrade:
         raise InvalidInput(
             f"the source has schema {version.schema}, and would get schema {version.known} before anything is copied."

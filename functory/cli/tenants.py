@@ -13,7 +13,7 @@ from functory.wire.scopes import LIMITS, OPERATOR_SCOPES, TENANT_SCOPES
 
 if TYPE_CHECKING:
     from functory.client import Client
-    from functory.wire.admin import KeyWithSecret, Tenant
+    from functory.wire.admin import KeyWithSecret, Tenant, TenantWithUsage
 
 _CONFLICT: Final = 409
 
@@ -39,7 +39,7 @@ def _add_tenant(actions: Commands) -> None:
     change.add_argument("--no-limits", action="store_true", help="remove all limits")
     add_remote(change, run_change, tenant=False)
     for name, run, text in (
-        ("show", run_show, "one tenant with its limits"),
+        ("show", run_show, "one tenant with its limits, and what it has stored"),
         ("suspend", run_suspend, "stop starting its jobs, and make it read-only"),
         ("resume", run_resume, "end a suspension"),
     ):
@@ -67,8 +67,8 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
 def _add_key(actions: Commands) -> None:
     create = actions.add_parser("create", help="create a key; it is shown once")
     _add_owner(create)
-    scopes = f"{', '.join(TENANT_SCOPES)}; {', '.join(OPERATOR_SCOPES)}"
-    create.add_argument("--scope", action="append", help=scopes)
+    scopes = f"of a tenant's key: {', '.join(TENANT_SCOPES)}; of an operator's: {', '.join(OPERATOR_SCOPES)}"
+    create.add_argument("--scope", action="append", metavar="SCOPE,...", help=f"{scopes} (default: all of these)")
     create.add_argument("--label", default="", help="a name for people")
     create.add_argument("--expires-s", type=int, metavar="SECONDS", help="from now (default: never)")
     add_remote(create, run_key_create, tenant=False)
@@ -120,7 +120,8 @@ async def run_list(client: "Client", arguments: argparse.Namespace) -> int:
 
 
 async def run_show(client: "Client", arguments: argparse.Namespace) -> int:
-    return _tell(arguments, await client.get_tenant(arguments.name))
+    tenant = await client.get_tenant(arguments.name)
+    return _tell(arguments, tenant, f"stored   {_stored(tenant)}")
 
 
 async def run_change(client: "Client", arguments: argparse.Namespace) -> int:
@@ -164,7 +165,8 @@ async def run_delete(client: "Client", arguments: argparse.Namespace) -> int:
 
 
 async def run_key_create(client: "Client", arguments: argparse.Namespace) -> int:
-    fields = given(scopes=arguments.scope, label=arguments.label, expires_s=arguments.expires_s)
+    scopes = [scope.strip() for text in arguments.scope or () for scope in text.split(",")]
+    fields = given(scopes=scopes or None, label=arguments.label, expires_s=arguments.expires_s)
     return _tell_key(arguments, await client.create_key(_owner(arguments), **fields))
 
 
@@ -188,10 +190,20 @@ def _tell_key(arguments: argparse.Namespace, key: "KeyWithSecret") -> int:
     return show(arguments, key, key.key)
 
 
-def _tell(arguments: argparse.Namespace, tenant: "Tenant") -> int:
+def _tell(arguments: argparse.Namespace, tenant: "Tenant", *more: str) -> int:
     lines = [f"tenant   {tenant.name}", f"weight   {tenant.weight}", f"since    {moment(tenant.created_ms)}"]
     lines += [f"state    {_state(tenant)}", f"limits   {_limits(tenant) or 'none'}"]
-    return show(arguments, tenant, "\n".join(lines))
+    return show(arguments, tenant, "\n".join([*lines, *more]))
+
+
+def _stored(tenant: "TenantWithUsage") -> str:
+    """What it has of what it may have."""
+    usage, limits = tenant.usage, tenant.limits
+    parts = [(usage.jobs, limits.max_jobs, "job"), (usage.size_bytes, limits.max_bytes, "byte")]
+    parts.append((usage.handlers, limits.max_handlers, "handler"))
+    return ", ".join(
+        counted(count, what) if most is None else f"{count:,} of {counted(most, what)}" for count, most, what in parts
+    )
 
 
 def _state(tenant: "Tenant") -> str:

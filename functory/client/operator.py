@@ -17,8 +17,8 @@ class OperatorCalls(Transport):
     async def list_tenants(self) -> admin.TenantList:
         return await self._call("GET", "/admin/tenants", admin.TenantList)
 
-    async def get_tenant(self, name: str) -> admin.Tenant:
-        return await self._call("GET", _tenant_path(name), admin.Tenant)
+    async def get_tenant(self, name: str) -> admin.TenantWithUsage:
+        return await self._call("GET", _tenant_path(name), admin.TenantWithUsage)
 
     async def pause_tenant(self, name: str) -> None:
         """Suspend it: none of its jobs start, and it may only read."""

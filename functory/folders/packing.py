@@ -12,6 +12,7 @@ from typing import Final
 from functory.errors import InvalidInput
 from functory.folders.contents import read_pieces
 from handlers.folders.manifest import FileEntry, Manifest
+from handlers.folders.project import PROJECT_FILE
 from store.base import Store
 
 _LEFT_OUT: Final = frozenset({"__pycache__", "node_modules", "functory-data"})
@@ -44,11 +45,17 @@ def folder_files(folder: Path) -> Iterator[tuple[str, Path]]:
                 raise InvalidInput(f"{Path(parent, name)} is a link: a handler's folder has only files and folders")
 
 
-def pack_folder(folder: Path) -> bytes:
-    """As tar.gz. The same files make the same bytes."""
+def pack_folder(folder: Path, project: str = PROJECT_FILE) -> bytes:
+    """As tar.gz. The same files make the same bytes. project: the file that is sent as the folder's `functory.toml`, in
+    place of the one of that name. Raises InvalidInput if it is another one and is not there."""
     made = io.BytesIO()
+    files = dict(folder_files(folder))
+    if project != PROJECT_FILE:
+        if project not in files:
+            raise InvalidInput(f"{folder} has no file {project}, from which to take its settings")
+        files[PROJECT_FILE] = files.pop(project)
     with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for name, path in folder_files(folder):
+        for name, path in files.items():
             info = tarfile.TarInfo(name)
             info.size = path.stat().st_size
             info.mode = 0o755 if os.access(path, os.X_OK) else 0o644

@@ -38,8 +38,10 @@ class Principal(NamedTuple):
         """Raises Forbidden unless the path is of the key's own tenant. The answer is the same whether the other
         tenant exists or not."""
         if tenant != self.tenant:
-            own = self.tenant or "none: it is the operator's"
+            own = f"which is {self.tenant}; choose that tenant, or use another key"
+            if self.tenant == OPERATOR:
+                own = f"which is the operator's: use one of that tenant (`functory key create {tenant[:40]}` makes one)"
             raise Forbidden(
-                f"{tenant[:40]!r} is not the tenant of the key, which is {own}; choose that tenant, or use another key",
+                f"{tenant[:40]!r} is not the tenant of the key, {own}",
                 detail={"tenant": self.tenant},
             )

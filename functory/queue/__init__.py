@@ -1,6 +1,6 @@
 """Work on jobs from any Python program: the same code in one process and across a network (docs/workers.md).
 
-    async with open_queue("http://127.0.0.1:8484", key=key, tenant="acme") as queue:   # or "sqlite:///jobs.db"
+    async with open_queue("http://127.0.0.1:8484", key=key, tenant="acme") as queue:   # or "sqlite:///tmp/jobs.db"
         async for job in queue.take("resize*", limit=8):
             async with job:
                 job.result = resize(job.json())

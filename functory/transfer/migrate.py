@@ -10,8 +10,9 @@ Ensures: when it returns, the target holds exactly what the source holds. No rec
 import asyncio
 import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -75,10 +76,20 @@ async def migrate(
     return arrived
 
 
+def missing_store(url: str) -> Missing:
+    """Elsewhere three slashes begin a path from the current folder. Here it is from the root: the message says so."""
+    place = urlsplit(url)
+    where = f": no file {unquote(place.path)}" if place.scheme == "sqlite" else ""
+    meant = Path(unquote(place.path).lstrip("/"))
+    if place.scheme == "sqlite" and meant.is_file():
+        where += f". For the one in this folder, write sqlite://{meant.absolute()}"
+    return Missing(f"there is no store at {label_of(url)}{where}")
+
+
 async def require_store(url: str) -> None:
     """Raises Missing if there is none: whoever opened it would make an empty one."""
     if (await open_store(url).get_version()).schema == 0:
-        raise Missing(f"there is no store at {label_of(url)}")
+        raise await asyncio.to_thread(missing_store, url)
 
 
 async def require_rest(store: Store, which: str, now_ms: int) -> None:

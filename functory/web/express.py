@@ -1,9 +1,9 @@
 """The fast path of adding jobs: a POST of a few lines by a known key, without aiohttp's request, tasks and response.
 
 Nearly all requests are like that, and those objects are two fifths of the cost of a request. It may wait for the jobs
-to end (`?wait_s=`). Everything else takes the plain path through `Endpoint`: any other query, JSON, a body that is
-compressed, large or still arriving, HTTP/1.0, and everything that is refused because of the key or its rate. Both
-paths give the same answers; tests/web/test_express.py compares them.
+to end (`?wait_s=`). Everything else takes the plain path through `Endpoint`: any other query, an idempotency key,
+JSON, a body that is compressed, large or still arriving, HTTP/1.0, and everything that is refused because of the key or
+its rate. Both paths give the same answers; tests/web/test_express.py compares them.
 """
 
 import re
@@ -19,6 +19,7 @@ from aiohttp.http import SERVER_SOFTWARE, HttpVersion11, RawRequestMessage
 from functory.errors import FunctoryError
 from functory.operations.principal import Principal
 from functory.web.api.add import ADD_PATH, ADD_ROUTE, Waited, add_lines, describe_added
+from functory.web.api.idempotency_key import HEADER as IDEMPOTENCY_KEY
 from functory.web.api.submission import reading_of
 from functory.web.http.answers import JSON_HEADERS, error_answer
 from functory.web.http.endpoint import Web, bearer, check_type_name
@@ -58,6 +59,7 @@ class Express:
             or (path[3] is not None and waiting is None)
             or "Content-Encoding" in headers
             or "Expect" in headers
+            or IDEMPOTENCY_KEY in headers
             or has_unknown_coding(headers)
             or reading_of(headers.get("Content-Type", "")) != "lines"
         ):

@@ -7,6 +7,7 @@ from msgspec import Meta, field
 from functory.tenant_limits import TenantLimits
 from functory.wire.base import Answer, Count, Limit, Request, TenantName
 from functory.wire.scopes import Scope
+from functory.wire.scoreboard import UsageRow
 from vocabulary.token_bucket import MIN_RATE_PER_S
 
 
@@ -54,6 +55,12 @@ class Tenant(Answer):
     limits: TenantLimits
     suspended: bool
     deleting: bool
+
+
+class TenantWithUsage(Tenant):
+    """And what it has stored."""
+
+    usage: UsageRow
 
 
 class TenantList(Answer):

@@ -37,6 +37,19 @@ async def test_a_rule_is_set_shown_changed_and_deleted(site: Site) -> None:
     assert (await site.get("/acme/alert")).json["alerts"] == []
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"more_than": 1}, "more than 1 failure in 10 minutes"),
+        ({"when": "backlog", "more_than": 1, "window_s": None}, "more than 1 job waits"),
+        ({"when": "backlog", "more_than": 2, "window_s": None}, "more than 2 jobs wait"),
+    ],
+)
+async def test_a_condition_is_a_sentence(site: Site, changes: dict[str, Any], words: str) -> None:
+    await set_rule(site, **changes)
+    assert (await site.get(ALERT)).json["condition"] == words
+
+
 async def test_what_changes_a_rule_is_on_record(site: Site) -> None:
     await set_rule(site)
     await site.post(f"{ALERT}/mute", json={"for_s": 60})

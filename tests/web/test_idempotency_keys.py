@@ -121,3 +121,36 @@ async def test_a_body_takes_no_room_while_its_jobs_are_waited_for(site: Site, mo
     for job_id in await site.run():
         site.waiters.tell(job_id)
     assert [answer.json["jobs"][0]["code"] for answer in await asyncio.gather(*posting)] == ["ok"] * 3
+
+
+@pytest.mark.parametrize(("body", "headers"), [(b"a\nb", LINES), (BODY, JSON)])
+async def test_the_header_is_the_same_key(site: Site, body: bytes, headers: dict[str, str]) -> None:
+    await site.get("/acme/results")  # the key is known from now on: a plain POST would take the fast path
+    keyed = headers | {"Idempotency-Key": "order-17"}
+    added = await site.post(ADD, data=body, headers=keyed)
+    assert added.status == 200, added.body
+    assert (await site.post(ADD, data=body, headers=keyed)).json == added.json
+    assert (await site.post(f"{ADD}?idempotency_key=order-17", data=body, headers=headers)).json == added.json
+    assert (await site.post(f"{ADD}?idempotency_key=order-17", data=body, headers=keyed)).json == added.json
+    assert (await site.post(ADD, data=b'{"payload":3}', headers=keyed)).code == "idempotency_mismatch"
+    assert (await site.store.get_usage("acme")).jobs == len(added.json["ids"])
+
+
+async def test_the_header_is_the_key_of_jobs_of_several_types(site: Site) -> None:
+    keyed, jobs = {"Idempotency-Key": "order-17"}, {"jobs": [{"type": "thumb", "payload": "x"}]}
+    added = await site.post("/acme/jobs", json=jobs, headers=keyed)
+    assert added.status == 200, added.body
+    assert (await site.post("/acme/jobs", json=jobs, headers=keyed)).json == added.json
+    assert (await site.post("/acme/jobs", json=jobs | {"idempotency_key": "order-17"})).json == added.json
+    assert (await site.store.get_usage("acme")).jobs == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "word"), [(b"", "idempotency_key"), (b"k" * 256, "idempotency_key"), (b"\xe9", "text"), (b"other", "two")]
+)
+async def test_a_header_that_is_no_key_or_another_one_is_refused(site: Site, value: bytes, word: str) -> None:
+    head = f"POST {ADD}?idempotency_key=mine HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {site.keys['acme']}\r\n"
+    rest = b"Content-Length: 1\r\nConnection: close\r\n\r\nx"
+    answer = await site.raw(head.encode() + b"Idempotency-Key: " + value + b"\r\n" + rest)
+    assert answer.startswith(b"HTTP/1.1 422 ")
+    assert word.encode() in answer

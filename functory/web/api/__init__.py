@@ -1,6 +1,6 @@
 """The routes of the JSON interface, one file per area, in the order in which they are matched.
 
-add.py        add jobs; submission.py from a body to jobs
+add.py        add jobs; submission.py from a body to jobs, idempotency_key.py once
 jobs.py       look at jobs and act on one; rendering.py from jobs to answers, large_job.py in pieces
 waiting.py    wait for many jobs at once
 secrets.py    set secrets, list their names, delete

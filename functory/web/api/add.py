@@ -30,6 +30,7 @@ from functory.operations.submit import (
     submit_once,
     until_stored,
 )
+from functory.web.api.idempotency_key import idempotency_key_of
 from functory.web.api.rendering import show_job, show_not_kept
 from functory.web.api.submission import (
     SPLIT_BYTES,
@@ -109,6 +110,9 @@ async def add_jobs(call: Call, query: AddQuery) -> web.Response:
     """Add jobs; the answer is sent when they are durable. The plain case comes first and does as little as it can."""
     if query.wait_s:
         call.principal.require("read")
+    query = msgspec.structs.replace(
+        query, idempotency_key=idempotency_key_of(call.request.headers, query.idempotency_key)
+    )
     type_name, body = call.type_name, await call.read_body()
     await call.web.turns.take(len(body))
     reading = reading_of(call.request.headers.get("Content-Type", ""))
@@ -138,6 +142,7 @@ async def add_jobs(call: Call, query: AddQuery) -> web.Response:
 )
 async def create_jobs(call: Call, body: CreateBody) -> Added:
     """Built in slices; the answer is sent when they are in the store."""
+    key = idempotency_key_of(call.request.headers, body.idempotency_key)
     now_ms, jobs = call.service.now_ms(), list[TypedSubmission]()
     texts = [b"" if isinstance(job.payload, msgspec.UnsetType) else job.payload for job in body.jobs]
     async for number, _ in call.web.turns.slices(texts):
@@ -147,8 +152,8 @@ async def create_jobs(call: Call, body: CreateBody) -> Added:
         except InvalidInput as error:
             tell_which(error, f"job {number}", f"jobs[{number - 1}].")
             raise
-    key = body.idempotency_key
-    content = "" if key is None else await _digest(b"jobs", msgspec.json.encode(body))
+    of_jobs = msgspec.structs.replace(body, idempotency_key=key)
+    content = "" if key is None else await _digest(b"jobs", msgspec.json.encode(of_jobs))
     with telling_which((job for _, job in jobs), lambda index: (f"job {index + 1}", f"jobs[{index}].")):
         ids = await create.create_jobs(call.service, call.principal, jobs, key=key, content=content)
     return Added(len(ids), ids)

@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import msgspec
+
 from functory.operations import audit, daemons, keys, tenants, type_controls, unasked
 from functory.operations.consumers import leader_of, list_all_consumers
+from functory.operations.figures import usage_of
 from functory.operations.principal import OPERATOR
 from functory.tenant_limits import limits_from
 from functory.web.http.endpoint import Call
@@ -27,9 +30,11 @@ from functory.wire.admin import (
     Tenant,
     TenantChange,
     TenantList,
+    TenantWithUsage,
     UnaskedType,
 )
 from functory.wire.base import Done
+from functory.wire.scoreboard import UsageRow
 from functory.workers.unasked import Unasked
 from store.base import ApiKey, ConsumerRecord
 from store.base import Tenant as StoredTenant
@@ -49,9 +54,11 @@ async def create_tenant(call: Call, body: NewTenant) -> Tenant:
     return _show_tenant(await tenants.create_tenant(call.service, actor, body.name, body.weight, body.limits))
 
 
-@routes.add("GET", "/admin/tenants/{name}", scope="operator", summary="One tenant")
-async def get_tenant(call: Call) -> Tenant:
-    return _show_tenant(await tenants.get_tenant(call.service, call.param("name")))
+@routes.add("GET", "/admin/tenants/{name}", scope="operator", summary="One tenant, with what it has stored")
+async def get_tenant(call: Call) -> TenantWithUsage:
+    tenant = await tenants.get_tenant(call.service, call.param("name"))
+    usage = await usage_of(call.service, tenant.name)
+    return TenantWithUsage(**msgspec.structs.asdict(_show_tenant(tenant)), usage=UsageRow(*usage))
 
 
 @routes.add("PATCH", "/admin/tenants/{name}", scope="operator", summary="Change weight, limits or suspension")

@@ -12,7 +12,7 @@ from functory.wire.admin import NewKey, NewTenant, RateBody, RotateBody, TenantC
 from functory.wire.base import NOT_BEFORE_A_NEWLINE, ErrorAnswer
 from functory.wire.consumers import ConsumerBody
 from functory.wire.handlers import HandlerBody, InvokeBody, RollbackBody, VersionQuery
-from functory.wire.jobs import CreateBody, LogText, NewJob, ReplayBody, RetryBody
+from functory.wire.jobs import AddQuery, CreateBody, LogText, NewJob, ReplayBody, RetryBody
 from functory.wire.secrets import SecretBody
 from functory.wire.workers import ReportBody, TakeBody
 from vocabulary.names import SYSID, TENANT, TYPE
@@ -140,8 +140,13 @@ def _operation(
     elif route.scope is not None:
         operation["security"] = [{"key": []}]
         also = " Also takes text/plain, one payload per line, and application/x-ndjson." if _takes_jobs(route) else ""
+        key = (
+            " The header Idempotency-Key is the same as idempotency_key."
+            if {AddQuery, CreateBody} & {route.query, route.body}
+            else ""
+        )
         steps = " With Accept: text/event-stream: events with its steps, then the answer." if route.progress else ""
-        operation["description"] = f"Scope of the key: {route.scope}.{also}{steps}"
+        operation["description"] = f"Scope of the key: {route.scope}.{also}{key}{steps}"
     body = _body(route, schemas)
     if body is not None:
         operation["requestBody"] = body

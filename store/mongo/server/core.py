@@ -8,17 +8,20 @@ the verb is not.
 import asyncio
 import contextlib
 import functools
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from pymongo.errors import ServerSelectionTimeoutError
 from pymongo.monitoring import CommandListener
 
 from store.errors import StoreClosed, StoreError
 from store.mongo.server.blobs import Blobs
 from store.mongo.server.deliveries import Deliveries
-from store.mongo.server.driver import Client, connect, disconnect, retried, translated
+from store.mongo.server.driver import Client, connect, disconnect, has_server, retried, translated
 from store.mongo.server.lane_opening import make_lanes
 from store.mongo.server.ledger import Ledger
+from store.mongo.server.reach import Reach
 from store.mongo.server.schema import Collections, prepare
 
 P = ParamSpec("P")
@@ -39,6 +42,7 @@ class Core:
         self.collections: Collections
         self.ledger: Ledger
         self.blobs: Blobs
+        self._reach: Reach
 
     async def open(self) -> None:
         if self._client is not None:
@@ -55,6 +59,7 @@ class Core:
                 raise
             self.ledger = Ledger(self.collections)
             self.blobs = Blobs(database)
+            self._reach = Reach(lambda: has_server(client), lambda: database.command("ping"))
             self._client = client
 
     async def close(self) -> None:
@@ -63,6 +68,7 @@ class Core:
         client, self._client = self._client, None
         if client is None:
             return
+        await self._reach.close()
         try:
             # Writers that cannot be given back now lapse by themselves.
             with contextlib.suppress(StoreError), translated("close"):
@@ -70,9 +76,18 @@ class Core:
         finally:
             await disconnect(client)
 
-    def must_be_open(self, verb: str) -> None:
+    @asynccontextmanager
+    async def reached(self, verb: str) -> AsyncIterator[None]:
+        """Around a verb. Raises StoreClosed, StoreUnavailable, and what `translated` does."""
         if self._client is None:
             raise StoreClosed(f"{verb}: the store is not open")
+        with translated(verb):
+            await self._reach.check(verb)
+            try:
+                yield
+            except ServerSelectionTimeoutError as error:
+                self._reach.lost(error)
+                raise
 
     async def run_to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
         """A cancelled caller does not stop it: the database would be left with half of the steps."""
@@ -89,8 +104,7 @@ def repeatable(
 
     @functools.wraps(verb)
     async def run(self: C, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        self.must_be_open(verb.__name__)
-        with translated(verb.__name__):
+        async with self.reached(verb.__name__):
             return await retried(lambda: verb(self, *args, **kwargs))
 
     return run
@@ -103,8 +117,7 @@ def once(
 
     @functools.wraps(verb)
     async def run(self: C, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        self.must_be_open(verb.__name__)
-        with translated(verb.__name__):
+        async with self.reached(verb.__name__):
             return await self.run_to_its_end(verb(self, *args, **kwargs))
 
     return run

@@ -110,6 +110,12 @@ def connect(url: str, listeners: Sequence[CommandListener] = ()) -> tuple[Client
     return client, database
 
 
+def has_server(client: Client) -> bool:
+    """Whether the driver knows a server for writing: otherwise the next call waits until one is found."""
+    known: bool = client.delegate.topology_description.has_writable_server()
+    return known
+
+
 async def disconnect(client: Client) -> None:
     await asyncio.to_thread(client.close)
 

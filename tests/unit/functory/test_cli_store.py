@@ -237,6 +237,15 @@ def test_a_store_is_verified(source: Path, capsys: Capture) -> None:
     assert (status, "there is no store in" in err) == (4, True), err
 
 
+def test_a_path_that_was_meant_from_this_folder_is_told(
+    source: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(source.parent)
+    status, _, err = run(capsys, "migrate", "--from", f"sqlite:///{source.name}", "--to", "sqlite:////tmp/none.db")
+    assert status == 4
+    assert f"no file /{source.name}. For the one in this folder, write {url(source)}" in err
+
+
 def test_secrets_of_a_store_that_is_not_there_are_not_sealed_anew(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "store.db"
     status, _, err = run(capsys, "secret", "rekey", "--data", tmp_path, "--store", url(path))

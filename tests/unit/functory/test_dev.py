@@ -67,6 +67,22 @@ async def test_a_call_of_this_machine_is_allowed_by_a_variable_and_that_is_said_
     assert len([line for line in said if "FUNCTORY_HTTP_ALLOWED=127.0.0.1" in line]) == 1
 
 
+async def test_several_folders_are_tested_to_the_last(tmp_path: Path) -> None:
+    for name, text in (("one", "return 2"), ("two", "return 1")):
+        await asyncio.to_thread((tmp_path / name / "examples").mkdir, parents=True)
+        await asyncio.to_thread((tmp_path / name / "main.py").write_text, text)
+        await asyncio.to_thread((tmp_path / name / "examples" / "it.payload").write_text, "x")
+        await asyncio.to_thread((tmp_path / name / "examples" / "it.expected").write_text, "1")
+    said: list[str] = []
+    assert await dev.run_tests([tmp_path / "one", tmp_path / "two"], said.append) == 1
+    assert [line for line in said if line.endswith("gave what they expect")] == [
+        "0 of 1 examples gave what they expect",
+        "1 of 1 examples gave what they expect",
+    ]
+    assert f"{tmp_path / 'two'}:" in said
+    assert await dev.run_tests([tmp_path / "two"], said.append) == 0
+
+
 @pytest.mark.parametrize("lang", languages(*LANGUAGES))
 async def test_the_first_handler_passes_its_own_test(tmp_path: Path, lang: str) -> None:
     need_language(lang)

@@ -101,6 +101,7 @@ async def test_only_the_first_that_has_not_ended_is_told_of(capsys: pytest.Captu
     [
         ({"a": "running"}, 9, "a is still running after 0 s; it goes on: functory job wait a"),
         ({"a": "archived", "b": "deferred"}, 9, "b is still deferred after 0 s; it goes on: functory job wait b"),
+        ({"a": "paused"}, 9, "a is still held after 0 s; it goes on: functory job wait a"),
         ({"a": "failed", "b": "waiting"}, 1, "b is still waiting after 0 s; it goes on: functory job wait b"),
         ({"a": "paused", "b": "waiting"}, 9, "2 jobs have not ended after 0 s; they go on: functory job wait a b"),
         (
