@@ -3,6 +3,7 @@
 Everything logs through the standard library: `log.info("journal.recovered", extra={"segment": 3})`. Fields may hold
 what tenants sent, so no value can break the line, forge a field or reach a terminal as a control sequence. A trace is
 a field like the others, or, for people at a terminal, lines of their own below its event; it has a longest length.
+What says again and again that the store is away is told once a minute.
 """
 
 import json
@@ -19,6 +20,10 @@ Style = Literal["text", "json"]
 _PLAIN: Final = re.compile(r"[^\s\"'=\\\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 _LONGEST_TRACE: Final = 16_000
 """Characters: its beginning and its end are kept."""
+_OUTAGE: Final = ".store_unavailable"
+_TOLD_EVERY_S: Final = 60.0
+_QUIET_S: Final = 10.0
+"""Who has said nothing of an outage for so long means another one."""
 _STANDARD_FIELDS: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
 
 
@@ -28,8 +33,32 @@ def configure_logging(
     """Send all logging to `stream` (standard error by default) in one style, replacing what was set up before."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(LineFormatter(style, has_traces_below=has_traces_below))
+    handler.addFilter(OutagePace())
     logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
+
+
+class OutagePace(logging.Filter):
+    """While the store is away many loops find that out several times a second. Each of them is heard once a minute, and
+    says then how often it was not (`left_out`)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._heard: dict[str, tuple[float, float, int]] = {}
+        """By event: when it was told, when it came last, how often it was left out since it was told."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        event, now_s = str(record.msg), record.created
+        if not event.endswith(_OUTAGE):
+            return True
+        told_s, last_s, left_out = self._heard.get(event, (0.0, 0.0, 0))
+        if 0 <= now_s - told_s < _TOLD_EVERY_S and now_s - last_s < _QUIET_S:
+            self._heard[event] = told_s, now_s, left_out + 1
+            return False
+        self._heard[event] = now_s, now_s, 0
+        if left_out:
+            record.left_out = left_out
+        return True
 
 
 class LineFormatter(logging.Formatter):

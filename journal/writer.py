@@ -120,7 +120,7 @@ class SegmentWriter:
         min_free = self._options.min_free_bytes
         if (free := self._disk.free_bytes()) - size < min_free:
             raise DiskFull(
-                f"{free} bytes are free and the journal leaves min_free_bytes={min_free} to the store: free some space,"
+                f"{free} bytes are free, and {min_free} are left to the store (journal_min_free): free some space,"
                 " and intake resumes by itself",
                 has_room_for_less=free - _SMALL_WRITE_BYTES >= min_free,
             )

@@ -140,7 +140,7 @@ async def test_room_is_left_for_the_store(tmp_path: Path) -> None:
     disk = FaultyDisk(tmp_path)
     async with Journal(disk, "a7", JournalOptions(min_free_bytes=1_000_000)) as journal:
         disk.free = 1_000_010
-        with pytest.raises(DiskFull, match="min_free_bytes=1000000"):
+        with pytest.raises(DiskFull, match="1000000 are left to the store"):
             await journal.write("a-b", ["x"])
         disk.free = 2_000_000
         await journal.write("a-b", ["x"])

@@ -145,3 +145,24 @@ def test_job_lines_in_json() -> None:
         "exitcode": 500,
         "duration_ms": 3,
     }
+
+
+def test_an_outage_of_the_store_is_told_once_a_minute_by_each_who_meets_it(log: logging.Logger) -> None:
+    stream = io.StringIO()
+    configure_logging("text", "INFO", stream)
+
+    def lines(event: str, *times_s: float) -> list[str]:
+        stream.seek(stream.truncate(0))
+        for time_s in times_s:
+            record = log.makeRecord(log.name, logging.WARNING, "", 0, event, (), None, extra={"reason": "away"})
+            record.created = 1_000_000 + time_s
+            log.handle(record)
+        return [line.split(" ", 2)[2] for line in stream.getvalue().splitlines()]
+
+    told = "execute.store_unavailable reason=away"
+    assert lines("execute.store_unavailable", 0, 0.3, *range(1, 60)) == [told]
+    assert lines("upkeep.store_unavailable", 59) == ["upkeep.store_unavailable reason=away"], "that is another loop"
+    assert lines("execute.store_unavailable", 60, 61) == [f"{told} left_out=60"]
+    assert lines("execute.store_unavailable", 72, 73) == [f"{told} left_out=1"], "another outage"
+    assert lines("execute.store_unavailable", -500, -499) == [f"{told} left_out=1"], "the clock was set back"
+    assert lines("execute.batch_failed", 0, 0, 0) == ["execute.batch_failed reason=away"] * 3
