@@ -248,7 +248,8 @@ async def test_a_try_shows_what_it_would_have_left_behind(site: Site) -> None:
     async with visitor(site, "acme") as acme:
         form = {**await opened(acme, EDIT), "do": "try", "payload": "x"}
         page = await acme.post(EDIT, form)
-        assert "mail?unique=daily" in page.text
+        assert "<h3>New jobs</h3>" in page.text
+        assert "mail?unique=daily | <bdi>" in page.text
         assert "Carried on" not in page.text
         site.trial_runs.carried = b'{"last": "<b>\x1b"}'
         page = await acme.post(EDIT, form)
