@@ -193,11 +193,14 @@ async def run_rollback(client: "Client", arguments: argparse.Namespace) -> int:
 
 
 async def _version_before(client: "Client", job_type: str) -> int:
-    """Of a copy, the one before its original: rolling back twice leads further back."""
+    """Of a copy, also of a copy of one, the one before its original: rolling back twice leads further back."""
     from functory.errors import Missing  # noqa: PLC0415 (not for the parser)
 
     rows = (await client.list_versions(job_type)).handlers
-    active = next((row.restored_from or row.version for row in rows if row.current), None)
+    active = next((row.version for row in rows if row.current), None)
+    originals = {row.version: row.restored_from for row in rows}
+    while active is not None and (original := originals.get(active)):
+        active = original
     older = [row.version for row in rows if active is None or row.version < active]
     if not older:
         raise Missing(f"{job_type} has no version before version {active}")

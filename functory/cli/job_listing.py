@@ -52,7 +52,7 @@ async def export_jobs(client: Client, arguments: argparse.Namespace) -> int:
                 gone += 1
                 continue
             whole = job if _is_whole(job) else await client.get_job(job.id)
-            print(json.dumps(msgspec.to_builtins(whole), ensure_ascii=False))
+            print(json.dumps(msgspec.to_builtins(whole)))
             written += 1
         if (cursor := page.cursor) is None:
             break

@@ -167,7 +167,7 @@ def show_bulk(arguments: argparse.Namespace, answer: "Changed | Replayed", count
     else:
         text = f"{counted(count, 'job')} {done}."
         if answer.more:
-            text += " More match: use --all, or repeat the command."
+            text += f" More match{' by now: ' if arguments.all else ': use --all, or '}repeat the command."
     if answer.schedules:
         text += f" {counted(answer.schedules, 'schedule')} left alone: use --schedules for jobs that repeat, too."
     return show(arguments, answer, text)

@@ -145,8 +145,8 @@ def check_terms(name: str, terms: Terms) -> None:
         raise InvalidInput(f"an alert for {terms.when} needs {needed}", detail={"field": needed})
     if terms.when == "no_worker" and terms.longer_than_s < LEAST_UNASKED_S:
         raise InvalidInput(
-            f"longer_than_s of no_worker is {terms.longer_than_s}, and must be at least {LEAST_UNASKED_S}: it takes so"
-            " long until a daemon knows of workers that wait at another one",
+            f"an alert for no_worker takes at least {LEAST_UNASKED_S} seconds, not {terms.longer_than_s}: a daemon"
+            " needs so long to know of workers that wait at another one",
             detail={"field": "longer_than_s"},
         )
     if terms.share_above is not None and terms.when != "failures":

@@ -98,7 +98,7 @@ def reset(session: Session) -> None:
 
 
 async def _is_waited_for(room: BodyRoom) -> bool:
-    return bool(room._left._waiters)
+    return bool(room._waiting)
 
 
 async def _has_fewer(bedrock: Bedrock, connections: int) -> bool:
@@ -109,7 +109,7 @@ async def test_many_jobs_that_are_created_together_wait_for_room(bedrock: Bedroc
     room = bedrock.listener._shared.commands._web.job_room
 
     async def waits() -> bool:
-        return bool(room._left._waiters)
+        return bool(room._waiting)
 
     async with room.of("acme", 24 << 20):
         session.send("CreateJobs", jobs=json.dumps([{"name": "piece"}] * 1000))

@@ -12,14 +12,16 @@ from contextlib import contextmanager
 
 
 class LoopSteps:
-    """The longest step so far and what it was, and the time of all steps together."""
+    """The longest step so far and what it was, how many there were, and the time of all together."""
 
     def __init__(self) -> None:
+        self.count = 0
         self.longest_s = 0.0
         self.longest = ""
         self.total_s = 0.0
 
     def note(self, took_s: float, what: object) -> None:
+        self.count += 1
         self.total_s += took_s
         if took_s > self.longest_s:
             self.longest_s, self.longest = took_s, repr(what)[:500]

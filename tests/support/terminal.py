@@ -79,6 +79,11 @@ class AtTerminal:
             rest = await self.process.stderr.read()
             return await self.process.wait(), rest
 
+    async def printed(self) -> bytes:
+        """What it has written to standard output, after its end: little."""
+        assert self.process.stdout
+        return await self.process.stdout.read()
+
 
 @asynccontextmanager
 async def at_terminal(*words: str, url: str = "http://127.0.0.1:1", key: str = "k") -> AsyncIterator[AtTerminal]:
@@ -86,7 +91,7 @@ async def at_terminal(*words: str, url: str = "http://127.0.0.1:1", key: str = "
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "functory", *words),
         stdin=theirs,
-        stdout=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env=clean_environ() | {"FUNCTORY_URL": url, "FUNCTORY_KEY": key, "FUNCTORY_TENANT": "acme"},
         start_new_session=True,

@@ -72,6 +72,7 @@ async def test_a_rule_is_muted_tested_and_deleted(site: Site) -> None:
     [
         ({"time": "soon"}, "The time: "),
         ({"time": "5s"}, "The time in seconds must be"),
+        ({"kind": "no_worker", "time": "10s"}, "An alert for no_worker takes at least 30 seconds, not 10"),
         ({"number": "many"}, "N must be"),
         ({"kind": "share", "number": "many"}, "N is a number of percent"),
         ({"kind": "rain"}, "Choose when it fires"),

@@ -149,6 +149,7 @@ async def test_all_that_was_asked_about_is_cancelled_and_no_more(site: Site) -> 
         await site.intake.flush()
         await person.types(b"y\n")
         assert (await person.end())[0] == 0
+        assert await person.printed() == b"3 jobs cancelled. More match by now: repeat the command.\n"
     left = {row["id"] for row in (await site.get("/acme/results?state=waiting")).json["jobs"]}
     assert left == {deferred, *later}
 

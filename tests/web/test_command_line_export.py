@@ -39,6 +39,15 @@ async def test_every_job_is_exported_once_with_payload_and_result(site: Site, te
     assert told == "Exported 5 jobs."
 
 
+async def test_what_no_terminal_is_to_read_is_escaped_as_json_does_it(site: Site, terminal: Terminal) -> None:
+    """What a terminal cannot show is escaped in the way of Python, which is no JSON."""
+    await site.add("é \x9b31m \u202e")
+    await site.run(1)
+    lines = await terminal.run("export")
+    assert lines.isascii()
+    assert json.loads(lines.splitlines()[0])["payload"] == "é \x9b31m \u202e"
+
+
 async def test_a_filter_and_a_limit_hold(site: Site, terminal: Terminal) -> None:
     await site.add("a", "b", "c", "d")
     await site.run(1, Code.FAILED)

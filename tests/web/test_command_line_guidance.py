@@ -190,6 +190,8 @@ async def test_rolling_back_leads_to_the_version_before_and_twice_further_back(
     assert "thumb: version 6 is active, a copy of version 3" in await terminal.run("handler", "rollback", "thumb", "3")
     first, second, *_ = (await terminal.run("handler", "versions", "thumb")).splitlines()[2:]
     assert (first.split()[1], *first.split()[-2:], second.split()[-1]) == ("6", "yes", "3", "1")
+    assert "a copy of version 4" in await terminal.run("handler", "rollback", "thumb", "4")
+    assert "a copy of version 1" in await terminal.run("handler", "rollback", "thumb"), "version 4 is one of version 2"
 
 
 async def test_a_run_without_a_job_shows_what_it_would_have_left_behind(site: Site, terminal: Terminal) -> None:

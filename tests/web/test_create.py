@@ -200,10 +200,10 @@ async def test_jobs_that_take_memory_wait_for_room_and_are_not_created_for_a_cli
     room = site.listener._app[WEB].job_room
 
     async def waits() -> bool:
-        return bool(room._left._waiters)
+        return bool(room._waiting)
 
     async def nobody_waits() -> bool:
-        return not room._left._waiters and not room._taken
+        return not room._waiting and not room._taken
 
     async with room.of("acme", 24 << 20):
         writer = await site.send(f"POST {path} HTTP/1.1\r\nContent-Type: application/json", body)

@@ -1,6 +1,7 @@
 """What others post to a webhook: it becomes a job once, of those alone who prove who they are."""
 
 import asyncio
+import gzip
 import hashlib
 import hmac
 import json
@@ -286,6 +287,8 @@ async def test_who_finds_no_room_is_told_to_send_again(site: Site, monkeypatch: 
         answer = await site.post(IN, key=None, data=pieces(b"x" * 600_000))
         assert (answer.status, answer.code) == (503, "not_ready_yet")
         assert (await site.post(IN, key=None, data=pieces(b"small"))).status == 202
+        packed = gzip.compress(bytes(range(256)))  # which could become large
+        assert (await site.post(IN, key=None, data=packed, headers={"Content-Encoding": "gzip"})).status == 202
     assert (await site.post(IN, key=None, data=pieces(b"x" * 600_000))).status == 202
 
 

@@ -241,3 +241,19 @@ async def test_who_may_only_read_is_told_of_no_keys_to_try_and_save(site: Site) 
         async with visitor(site, who) as visit:
             page = (await visit.get("/ui/t/acme/type/up/edit")).text
             assert ("<kbd>S</kbd> save" in page) is is_told, who
+
+
+async def test_a_try_shows_what_it_would_have_left_behind(site: Site) -> None:
+    await put(site, FILES)
+    async with visitor(site, "acme") as acme:
+        form = {**await opened(acme, EDIT), "do": "try", "payload": "x"}
+        page = await acme.post(EDIT, form)
+        assert "<h3>New jobs</h3>" in page.text
+        assert "mail?unique=daily | <bdi>" in page.text
+        assert "Carried on" not in page.text
+        site.trial_runs.carried = b'{"last": "<b>\x1b"}'
+        page = await acme.post(EDIT, form)
+        assert "Carried on" in page.text
+        assert "{&#34;last&#34;: &#34;&lt;b&gt;" in page.text
+        site.trial_runs.carried = b""
+        assert "an empty payload" in (await acme.post(EDIT, form)).text

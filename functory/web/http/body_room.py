@@ -5,10 +5,12 @@ as much as it can become; who finds none waits, with the body still on its way. 
 for those of others only when all tenants together have many.
 
 Bodies may come slowly, and tenants may send as many as they like. Ensures: a tenant that has none under way goes before
-those that have some, however long theirs have waited; and these leave a part of the room free for it.
+those that have some, however long theirs have waited; and these leave a part of the room free for it. Of tenants that
+have none, one that has had room since another waits stands back for it: those that take turns keep nobody out.
 """
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -28,6 +30,17 @@ _LONGEST_WAIT_S: Final = 10.0
 """For room, of somebody without a key."""
 
 
+class _Waiting:
+    """The bodies of a tenant that wait, in their order. since: how many bodies had ended when the first of these began
+    to wait, or when the last one of the tenant's own did."""
+
+    __slots__ = ("bodies", "since")
+
+    def __init__(self, since: int) -> None:
+        self.since = since
+        self.bodies: dict[asyncio.Future[None], int] = {}
+
+
 class BodyRoom:
     """A body up to `free_bytes` needs no room.
 
@@ -39,9 +52,11 @@ class BodyRoom:
         self._of_one_bytes = of_one_bytes
         self.free_bytes = free_bytes
         self._taken: Counter[str] = Counter()
-        self._waiting: Counter[str] = Counter()
-        """Bodies that wait, by tenant."""
-        self._left = asyncio.Condition()
+        self._waiting: dict[str, _Waiting] = {}
+        self._ended = 0
+        """How many bodies have given their room back."""
+        self._last_ended: dict[str, int] = {}
+        """Of the tenants that have given room back while somebody waits: which one their last was."""
 
     @asynccontextmanager
     async def of(self, tenant: str, size_bytes: int) -> AsyncIterator[bool]:
@@ -49,18 +64,15 @@ class BodyRoom:
         if size_bytes <= self.free_bytes:
             yield False
             return
-        async with self._left:
-            has_waited = not self._fits(tenant, size_bytes)
-            if has_waited:
-                await self._wait(tenant, size_bytes)
-            self._taken[tenant] += size_bytes
+        has_waited = size_bytes > self._free_bytes(tenant, self._waits_longest())
+        if has_waited:
+            await self._wait(tenant, size_bytes)
+        else:
+            self._take(tenant, size_bytes)
         try:
             yield has_waited
         finally:
-            self._taken[tenant] -= size_bytes
-            self._taken = +self._taken
-            async with self._left:
-                self._left.notify_all()
+            self._give_back(tenant, size_bytes)
 
     @asynccontextmanager
     async def growing(self, tenant: str, size_bytes: int) -> AsyncIterator[Grown]:
@@ -86,24 +98,75 @@ class BodyRoom:
             yield grow
 
     async def _wait(self, tenant: str, size_bytes: int) -> None:
-        """Until there is room. The lock is held."""
-        self._waiting[tenant] += 1
+        """Until room has been taken for it."""
+        waiting = self._waiting.setdefault(tenant, _Waiting(self._ended))
+        has_room = asyncio.get_running_loop().create_future()
+        waiting.bodies[has_room] = size_bytes
         try:
-            await self._left.wait_for(lambda: self._fits(tenant, size_bytes))
-        finally:
-            self._waiting[tenant] -= 1
-            self._waiting = +self._waiting
-            self._left.notify_all()  # others may have stood back for it
+            await has_room
+        except asyncio.CancelledError:
+            if not has_room.cancelled():
+                self._give_back(tenant, size_bytes)
+                raise
+            self._forget(tenant, has_room)
+            if tenant not in self._waiting:
+                self._hand_out()  # others may have stood back for it
+            raise
 
-    def _fits(self, tenant: str, size_bytes: int) -> bool:
-        """What is larger than all room fits when nothing else is there."""
+    def _take(self, tenant: str, size_bytes: int) -> None:
+        self._taken[tenant] += size_bytes
+
+    def _give_back(self, tenant: str, size_bytes: int) -> None:
+        self._taken[tenant] -= size_bytes
+        self._taken = +self._taken
+        self._ended += 1
+        if self._waiting:
+            self._last_ended[tenant] = self._ended
+            if tenant in self._waiting:
+                self._waiting[tenant].since = self._ended
+            self._hand_out()
+
+    def _hand_out(self) -> None:
+        """What is free, to those who wait, in the step in which it has become free: nobody comes between. Those who
+        get none are not woken."""
+        while (found := self._next()) is not None:
+            tenant, has_room = found
+            self._take(tenant, self._waiting[tenant].bodies[has_room])
+            self._forget(tenant, has_room)
+            has_room.set_result(None)
+
+    def _next(self) -> "tuple[str, asyncio.Future[None]] | None":
+        longest = self._waits_longest()
+        for tenant, waiting in self._waiting.items():
+            free_bytes = self._free_bytes(tenant, longest)
+            if free_bytes <= self.free_bytes:
+                continue
+            for has_room, size_bytes in waiting.bodies.items():
+                if size_bytes <= free_bytes and not has_room.done():
+                    return tenant, has_room
+        return None
+
+    def _forget(self, tenant: str, has_room: "asyncio.Future[None]") -> None:
+        bodies = self._waiting[tenant].bodies
+        del bodies[has_room]
+        if not bodies:
+            del self._waiting[tenant]
+        if not self._waiting:
+            self._last_ended.clear()
+
+    def _waits_longest(self) -> int | None:
+        """Since when a tenant waits that has nothing under way."""
+        return min((it.since for tenant, it in self._waiting.items() if not self._taken[tenant]), default=None)
+
+    def _free_bytes(self, tenant: str, longest: int | None) -> float:
+        """How large a body of the tenant's may be now. What is larger than all room fits when nothing else is there."""
         mine, all_bytes = self._taken[tenant], self._taken.total()
+        if longest is not None and (mine or self._last_ended.get(tenant, 0) > longest):
+            return 0
         if not mine:
-            return not all_bytes or all_bytes + size_bytes <= self._in_all_bytes
-        if any(not self._taken[other] for other in self._waiting):
-            return False
+            return self._in_all_bytes - all_bytes if all_bytes else math.inf
         most_bytes = self._in_all_bytes - self._in_all_bytes // _LEFT_PART
-        return mine + size_bytes <= self._of_one_bytes and all_bytes + size_bytes <= most_bytes
+        return min(self._of_one_bytes - mine, most_bytes - all_bytes)
 
 
 def most_bytes(request: web.BaseRequest, limit_bytes: int) -> int:

@@ -242,22 +242,26 @@ async def _page(
         "line": line,
         "column": column,
         "tried": tried,
-        "tried_line": error_line(draft.lang, tried, draft.tree and (draft.file or draft.entry), draft.entry)
-        if tried
-        else 0,
-        "tried_result": inert_text.show(tried.result) if tried else None,
-        "tried_log": inert_text.show(tried.noted_log, is_log=True) if tried and tried.noted_log else None,
+        **(_outcome(draft, tried) if tried else {}),
+    }
+    return Page("editor.html", values, 422 if problem else 200)
+
+
+def _outcome(draft: Draft, tried: Stopped) -> dict[str, Any]:
+    """What a run has left, and what it would have left as a job."""
+    return {
+        "tried_line": error_line(draft.lang, tried, draft.tree and (draft.file or draft.entry), draft.entry),
+        "tried_result": inert_text.show(tried.result),
+        "tried_log": inert_text.show(tried.noted_log, is_log=True) if tried.noted_log else None,
         "tried_jobs": [
             (
                 f"{job.type}?{job.options}" if job.options else job.type,
                 inert_text.line(job.payload.decode("utf-8", "replace")),
             )
             for job in tried.new_jobs
-        ]
-        if tried
-        else [],
+        ],
+        "tried_carried": None if tried.carried is None else inert_text.show(tried.carried),
     }
-    return Page("editor.html", values, 422 if problem else 200)
 
 
 def _draft(type_name: str, handler: Handler, payload: str, payload_of: str) -> Draft:

@@ -42,7 +42,7 @@ _WAITED: Final = (
 extra rounds: a schedule does not end because its type was busy or paused."""
 _UNASKED: Final = (
     f"NOT EXISTS (SELECT 1 FROM jobs p WHERE p.id = j.parent AND p.state {LIVE}"
-    " AND (p.repeat IS NULL OR j.created >= ifnull(p.planned, p.due)))"
+    " AND (ifnull(p.repeat, '') = '' OR j.created >= ifnull(p.planned, p.due)))"
 )
 """No parent asks for it any more: it is over, or repeats and is in a later round, or waits for it."""
 

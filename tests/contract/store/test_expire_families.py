@@ -1,6 +1,6 @@
 """Retention of children: they stay as long as their parent may ask for them, and hold up no others."""
 
-from store.base import Rearm, Store
+from store.base import JobChange, Rearm, Store
 from tests.support.jobs import OWNER, T0, TENANT, archive, claim, claim_one, job_id, new_job, new_jobs, outcome
 
 CHILD = "acme-child"
@@ -65,3 +65,13 @@ async def test_children_of_a_repeating_parent_stay_for_their_round(store: Store)
     assert await purged(store) == 0, "its round is not over"
     await store.release_jobs(OWNER, [Rearm(parent.id, parent.token, LATER + 1000, outcome())], now_ms=LATER)
     assert await purged(store) == 2
+
+
+async def test_children_of_a_parent_that_has_stopped_to_repeat_stay_until_it_is_over(store: Store) -> None:
+    """In its last round it asks for all of them, as one that never repeated."""
+    await paused_parent(store, 2, ended=2, repeat="FINISHED, +1 SECOND")
+    parent = await claim_one(store, now_ms=LATER)
+    await store.release_jobs(OWNER, [Rearm(parent.id, parent.token, LATER + 1000, outcome())], now_ms=LATER)
+    await store.update_job(TENANT, parent.id, JobChange(repeat=""), now_ms=LATER)
+    assert await purged(store) == 0
+    assert await children(store) == 2

@@ -20,6 +20,7 @@ jobs = in_file("functory/operations/jobs.py", JOBS)
 job_log = in_file("functory/operations/job_log.py", "tests/web/test_job_log.py")
 bulk = in_file("functory/operations/bulk.py", "tests/web/test_bulk.py")
 many_jobs = in_file("functory/cli/many_jobs.py", "tests/web/test_command_line_bulk.py")
+exports = in_file("functory/cli/job_listing.py", "tests/web/test_command_line_export.py")
 keys = in_file("functory/operations/keys.py", KEYS)
 tenants = in_file("functory/operations/tenants.py", KEYS)
 handlers = in_file("functory/operations/handlers.py", "tests/web/test_handlers.py tests/web/test_security.py")
@@ -244,6 +245,28 @@ MUTANTS: list[Mutant] = [
     ),
     bulk("schedules are cancelled with the rest", "(self._schedules or not record.job.repeat)", "True"),
     bulk("what is added later is cancelled, too", " and record.job.create_ms < self._until_ms", ""),
+    exports("a large job is exported without its result", "job if _is_whole(job) else", "job if True else"),
+    exports("an export ends with its first page", "if (cursor := page.cursor) is None:", "if True:"),
+    exports(
+        "an export is no JSON where a terminal cannot show it",
+        "json.dumps(msgspec.to_builtins(whole))",
+        "json.dumps(msgspec.to_builtins(whole), ensure_ascii=False)",
+    ),
+    exports("what was deleted meanwhile is not counted", "                gone += 1\n", ""),
+    Mutant(
+        "rolling back from a copy of a copy leads to what was before the copy",
+        "functory/cli/handlers.py",
+        "    while active is not None and (original",
+        "    if active is not None and (original",
+        "tests/web/test_command_line_guidance.py -k rolling",
+    ),
+    Mutant(
+        "a try does not say what it would carry on",
+        "functory/web/pages/editor.py",
+        '"tried_carried": None if tried.carried is None else inert_text.show(tried.carried)',
+        '"tried_carried": None',
+        "tests/web/test_editor_page.py -k try",
+    ),
     many_jobs(
         "a command goes on past the number that was asked",
         "        return math.inf\n    return asked.matched",

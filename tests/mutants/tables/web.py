@@ -41,8 +41,8 @@ def unescaped(name: str, file: str, old: str) -> Mutant:
 MUTANTS: list[Mutant] = [
     room(
         "who has large bodies under way goes before who has none",
-        "        if any(not self._taken[other] for other in self._waiting):\n            return False\n",
-        "",
+        "(mine or self._last_ended.get(tenant, 0) > longest)",
+        "self._last_ended.get(tenant, 0) > longest",
     ),
     room(
         "two tenants take all room for large bodies",
@@ -51,8 +51,23 @@ MUTANTS: list[Mutant] = [
     ),
     room(
         "who stood back is not told",
-        "            self._left.notify_all()  # others may have stood back for it",
-        "            pass",
+        "                self._hand_out()  # others may have stood back for it",
+        "                pass",
+    ),
+    room(
+        "tenants that take turns keep out one that waits",
+        "(mine or self._last_ended.get(tenant, 0) > longest)",
+        "mine",
+    ),
+    room(
+        "a tenant that waits while its bodies end stands back for ever",
+        "                self._waiting[tenant].since = self._ended\n",
+        "                pass\n",
+    ),
+    room(
+        "room that came too late is lost",
+        "                self._give_back(tenant, size_bytes)\n                raise\n",
+        "                raise\n",
     ),
     settings("options may be nested as deeply as can be read", "    if is_too_deep(options):", "    if False:"),
     paths(
