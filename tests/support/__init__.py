@@ -27,7 +27,8 @@ Stores
   stores.py             the back ends that suites run on, one row each
   jobs.py               jobs and outcomes, short to write; relatives.py parents and children
   store_model.py        a store in memory, as plain as possible; model_entry.py one job of it;
-                        deleting_model.py with ids that stay
+                        counted_model.py what can be read of it; deleting_model.py with ids that stay
+  agreement.py          the machine that compares the back ends with that model; store_steps.py what it draws
   rate_bucket.py        the bucket of a rate domain, in memory
   store_audit.py        what holds for any store at rest
   schedules.py          jobs of a store that repeat; site_schedules.py of a site
