@@ -34,7 +34,7 @@ Stores
   schedules.py          jobs of a store that repeat; site_schedules.py of a site
   store_content.py      a store with something of everything in it; told.py what a moved one must have
   half_bound.py         a request that ends between its idempotency key and its jobs
-  turns.py              two stores taking turns, one of them stopped between two of its steps
+  turns.py              two stores taking turns, one of them stopped between two of its steps; races.py all verbs so
   store_worker.py, key_worker.py, straight_worker.py, migration_worker.py   processes that work until they are killed;
                         deleted_worker.py one that deletes before
   mongo_server.py       a MongoDB server; mongo_cut.py a proxy that breaks its connections
