@@ -32,6 +32,7 @@ _LONG: Final = (
     "crash/test_migration_kill.py",
     "deploy/test_networks.py",
     "deploy/test_systemd.py::TestInstall",
+    "property/test_schedule_agreement.py::TestServersAgreement",
     "property/test_store_agreement.py::TestServersAgreement",
     "service/test_consumer_page.py",
     "service/test_worker_storm.py::test_nothing_is_lost_and_nothing_ends_twice[1-mongodb",

@@ -121,7 +121,8 @@ class JobVerbs(abc.ABC):
         """Change what is given of a job that is not archived, and return its state. Atomic, idempotent.
 
         dt_ms moves it in the queue, and is refused while it runs (lapsed included), as are repeat and priority; with
-        at_rest everything is. With token, only that delivery may do it.
+        at_rest everything is. Of one whose round is over, and which waits for children of that, it moves the next
+        round, as does resume_ms. With token, only that delivery may do it.
         pause: a job that repeats is in the state paused between two rounds, at once or after the one that has begun,
         until resume_ms: then it is queued for its planned time, and not before resume_ms. A second pause changes
         nothing. It is not abandoned meanwhile, and keeps its pause when its name is used again (`create_jobs`).

@@ -1,156 +1,49 @@
-"""Random steps on every back end and on a plain model: all must answer alike and be in the same state.
-
-After every step the whole of each store is read back and compared: every job with its disposition and
-outcome, all counters, the waiting types, the usage. The clock only moves when a rule moves it.
-"""
-
-import asyncio
-import tempfile
-from contextlib import AsyncExitStack
-from pathlib import Path
-from typing import Any
+"""Random steps on every back end and on a plain model (tests/support/agreement.py)."""
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis import settings
+from hypothesis.stateful import rule
 
 from store.base import (
-    Archive,
-    Code,
+    Creation,
     Discard,
-    Finish,
     Job,
     JobChange,
     JournalPosition,
     Lease,
     NewJob,
-    Outcome,
     RateDomain,
-    Rearm,
     Release,
-    Retry,
-    Store,
     Unclaim,
 )
-from store.errors import StoreError
-from store.names import PRIORITIES
-from store.url import open_store
 from store.values.positions import ANY
-from store.values.transfer import DeletedRecord, Part
-from tests.support.deleting_model import DeletingModel
+from tests.support.agreement import LEASE_MS, OWNERS, SETTINGS, TENANTS, Agreement
 from tests.support.jobs import making
-from tests.support.stores import BACK_ENDS, SLOW
-
-T0 = 1_800_000_000_000
-TENANTS = ("acme", "zeta")
-JOBTYPES = ("acme-a", "acme-b", "zeta-a")
-OWNERS = ("o1", "o2")
-LEASE_MS = 50
-SLOW_EVERY = 10
-"""A back end behind a server is read back as a whole after so many steps, and at the end."""
-
-numbers = st.integers(0, 25)
-payloads = st.sampled_from([b"", b"x", b"\x00" * 3000])
-offsets = st.integers(-60, 120)
-ages = st.integers(0, 300)
-final_codes = st.sampled_from([Code.OK, Code.OK, Code.FAILED, Code.ABANDONED])
+from tests.support.store_steps import (
+    JOBTYPES,
+    ages,
+    from_now_on,
+    job_id,
+    new_jobs,
+    numbers,
+    offsets,
+    payloads,
+    said_again,
+    schedule_changes,
+)
+from tests.support.stores import BACK_ENDS
 
 
-def job_id(number: int) -> str:
-    return f"id-{number:03d}"
-
-
-@st.composite
-def new_jobs(draw: st.DrawFn, *, related: bool) -> NewJob:
-    parents = st.sampled_from(["", ""]) | numbers.map(job_id)
-    return NewJob(
-        job_id(draw(numbers)),
-        draw(st.sampled_from(JOBTYPES)),
-        draw(payloads),
-        dt_ms=draw(offsets),  # relative: the rule adds the clock
-        create_ms=T0,
-        priority=draw(st.sampled_from(PRIORITIES)),
-        domain=draw(st.sampled_from(["", "", "slow"])),
-        retry_after_ms=draw(st.sampled_from([None, None, 20])),
-        indexed=draw(st.booleans()),
-        unique=draw(st.sampled_from(["", "u1", "u2"])) if related else "",
-        parent=draw(parents) if related else "",
-    )
-
-
-@st.composite
-def outcomes(draw: st.DrawFn, codes: st.SearchStrategy[Code]) -> Outcome:
-    code = draw(codes)
-    return Outcome(
-        code,
-        {Code.RETRY: 100, Code.OK: 200, Code.FAILED: 400, Code.ERROR: 500}.get(code, 504),
-        started_ms=T0,
-        duration_us=draw(st.integers(0, 10**6)),
-        result=draw(st.none() | payloads),
-        log=draw(st.sampled_from([b"", b"log"])),
-    )
-
-
-class StoreAgreement(RuleBasedStateMachine):
-    back_ends = tuple(name for name in BACK_ENDS if name not in SLOW)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.runner = asyncio.Runner()
-        self.stack = AsyncExitStack()
-        self.now_ms = T0
-        self.steps = 0
-        self.model = DeletingModel()
-        self.delivered: list[tuple[str, Job]] = []
-        self.stores: dict[str, Store] = {}
-        self.folder = tempfile.TemporaryDirectory()
-        try:
-            for name in self.back_ends:
-                folder = Path(self.folder.name) / name
-                folder.mkdir()
-                self.runner.run(self._open(name, folder))
-        except BaseException:  # there is no teardown for what was not set up, and a server may be missing
-            self._close()
-            raise
-
-    async def _open(self, name: str, folder: Path) -> None:
-        url = await self.stack.enter_async_context(BACK_ENDS[name](folder))
-        self.stores[name] = await self.stack.enter_async_context(open_store(url))
-
-    def teardown(self) -> None:
-        for name, store in self.stores.items():
-            self.runner.run(self._compare(name, store))
-        self._close()
-
-    def _close(self) -> None:
-        self.runner.run(self.stack.aclose())
-        self.runner.close()
-        self.folder.cleanup()
-
-    def both(self, verb: str, *args: Any, **kwargs: Any) -> Any:
-        """Run a verb on the model and on every store; all answers, or all errors, must be the same."""
-        expected: Any
-        try:
-            expected = getattr(self.model, verb)(*args, **kwargs)
-        except StoreError as error:
-            expected = type(error)
-        for name, store in self.stores.items():
-            answer: Any
-            try:
-                answer = self.runner.run(getattr(store, verb)(*args, **kwargs))
-            except StoreError as error:
-                answer = type(error)
-            assert answer == expected, f"{name}: {verb}{args}"
-        return expected
-
+class StoreAgreement(Agreement):
     @rule(jobs=st.lists(new_jobs(related=False), max_size=6))
     def add(self, jobs: list[NewJob]) -> None:
         self.both("add_jobs", [job._replace(dt_ms=self.now_ms + job.dt_ms) for job in jobs], now_ms=self.now_ms)
 
-    @rule(job=new_jobs(related=True))
-    def create(self, job: NewJob) -> None:
-        self.both("create_job", job._replace(dt_ms=self.now_ms + job.dt_ms), now_ms=self.now_ms)
+    @rule(job=new_jobs(related=True), keeps=st.just(frozenset[str]()) | said_again)
+    def create(self, job: NewJob, keeps: frozenset[str]) -> None:
+        job = job._replace(dt_ms=self.now_ms + job.dt_ms)
+        self.both("create_jobs", [Creation(job, keeps)], now_ms=self.now_ms)
 
     @rule(jobtype=st.sampled_from(JOBTYPES), limit=st.integers(1, 8), owner=st.sampled_from(OWNERS))
     def claim(self, jobtype: str, limit: int, owner: str) -> None:
@@ -211,28 +104,12 @@ class StoreAgreement(RuleBasedStateMachine):
                     indexed=False,
                     unique="",
                     parent=release.id if is_family else one.parent,
+                    repeat="" if is_family else one.repeat,
                 )
                 for one in new[number :: len(releases)]
             ]
             ends.append(making(release, *made))
         self.both("release_with_jobs", owner, ends, now_ms=self.now_ms)
-
-    def _release(self, data: st.DataObject, job: Job) -> Release:
-        kind = data.draw(st.sampled_from(["archive", "archive", "retry", "unclaim", "rearm", "discard", "finish"]))
-        dt_ms = self.now_ms + data.draw(offsets)
-        if kind == "archive":
-            return Archive(job.id, job.token, data.draw(outcomes(final_codes)))
-        if kind == "finish":
-            return Finish(job.id, job.token, data.draw(outcomes(final_codes)), data.draw(payloads))
-        if kind == "discard":
-            return Discard(job.id, job.token, data.draw(outcomes(final_codes)))
-        if kind == "retry":
-            codes = st.sampled_from([Code.RETRY, Code.ERROR])
-            return Retry(job.id, job.token, dt_ms, data.draw(outcomes(codes)), data.draw(st.none() | payloads))
-        if kind == "rearm":
-            outcome = data.draw(outcomes(final_codes))
-            return Rearm(job.id, job.token, dt_ms, outcome, data.draw(st.none() | payloads))
-        return Unclaim(job.id, job.token)
 
     @rule(data=st.data(), owner=st.sampled_from(OWNERS))
     def renew(self, data: st.DataObject, owner: str) -> None:
@@ -318,6 +195,16 @@ class StoreAgreement(RuleBasedStateMachine):
         dt_ms = None if offset is None else self.now_ms + offset
         self.both("update_job", tenant, job_id(number), JobChange(data, dt_ms, token, at_rest), now_ms=self.now_ms)
 
+    @rule(data=st.data(), change=schedule_changes(), in_place=st.sampled_from([True, True, True, False]))
+    def change_schedule(self, data: st.DataObject, change: JobChange, in_place: bool) -> None:
+        """Mostly of a job that repeats."""
+        there = sorted(e.job.id for e in self.model.entries.values() if e.job.repeat and e.live)
+        chosen = data.draw(st.sampled_from(there) if there and in_place else numbers.map(job_id))
+        change = from_now_on(change, self.now_ms)
+        entry = self.model.entries.get(chosen)
+        tenant = "acme" if entry is None else entry.job.jobtype.partition("-")[0]
+        self.both("update_job", tenant, chosen, change, now_ms=self.now_ms)
+
     @rule(jobtype=st.sampled_from(JOBTYPES), paused=st.booleans())
     def pause(self, jobtype: str, paused: bool) -> None:
         self.both("set_type_paused", jobtype.partition("-")[0], jobtype, paused=paused)
@@ -326,39 +213,6 @@ class StoreAgreement(RuleBasedStateMachine):
     def limit_rate(self, burst: int, rate_per_s: float) -> None:
         self.both("set_rate_domain", RateDomain("acme", "slow", rate_per_s, burst), now_ms=self.now_ms)
 
-    @invariant()
-    def same_state(self) -> None:
-        self.steps += 1
-        for name, store in self.stores.items():
-            if name not in SLOW or self.steps % SLOW_EVERY == 0:
-                self.runner.run(self._compare(name, store))
-
-    async def _compare(self, name: str, store: Store) -> None:
-        now_ms = self.now_ms
-        for number in range(26):
-            entry = self.model.entries.get(job_id(number))
-            for tenant in TENANTS:
-                record = await store.get_job(tenant, job_id(number), now_ms=now_ms)
-                if entry is None or not entry.job.jobtype.startswith(tenant):
-                    assert record is None, name
-                    continue
-                assert record is not None, f"{name} lost {entry}"
-                assert record.job == entry.job, name
-                assert record.outcome == entry.outcome, name
-                assert record.history == entry.history, name
-                assert record.done_ms == entry.done_ms, name
-                counts = (record.children, record.pending_children)
-                assert counts == (len(entry.children), len(entry.pending)), name
-        gone = (await store.export(Part.DELETED)).records
-        assert {record.id for record in gone if isinstance(record, DeletedRecord)} == self.model.gone, name
-        counters = self.model.get_counters(now_ms=now_ms)
-        assert await store.get_counters(None, now_ms=now_ms) == counters, name
-        waiting = [(c.jobtype, c.waiting) for c in counters if c.waiting and not c.paused]
-        listed = await store.get_waiting_jobtypes(now_ms=now_ms)
-        assert [(w.jobtype, w.waiting) for w in listed] == waiting, name
-        for tenant in TENANTS:
-            assert await store.get_usage(tenant) == self.model.get_usage(tenant), name
-
 
 class ServersAgreement(StoreAgreement):
     """With the back ends that are behind a server: fewer examples, as each step of each is a round trip or more."""
@@ -366,12 +220,7 @@ class ServersAgreement(StoreAgreement):
     back_ends = tuple(BACK_ENDS)
 
 
-_SETTINGS = settings(
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-StoreAgreement.TestCase.settings = settings(_SETTINGS, max_examples=20)
-ServersAgreement.TestCase.settings = settings(_SETTINGS, max_examples=5)
+StoreAgreement.TestCase.settings = settings(SETTINGS, max_examples=20)
+ServersAgreement.TestCase.settings = settings(SETTINGS, max_examples=5)
 TestStoreAgreement = pytest.mark.slow(StoreAgreement.TestCase)
 TestServersAgreement = pytest.mark.slow(ServersAgreement.TestCase)

@@ -27,13 +27,14 @@ Stores
   stores.py             the back ends that suites run on, one row each
   jobs.py               jobs and outcomes, short to write; relatives.py parents and children
   store_model.py        a store in memory, as plain as possible; model_entry.py one job of it;
-                        deleting_model.py with ids that stay
+                        counted_model.py what can be read of it; deleting_model.py with ids that stay
+  agreement.py          the machine that compares the back ends with that model; store_steps.py what it draws
   rate_bucket.py        the bucket of a rate domain, in memory
   store_audit.py        what holds for any store at rest
   schedules.py          jobs of a store that repeat; site_schedules.py of a site
   store_content.py      a store with something of everything in it; told.py what a moved one must have
   half_bound.py         a request that ends between its idempotency key and its jobs
-  turns.py              two stores taking turns, one of them stopped between two of its steps
+  turns.py              two stores taking turns, one of them stopped between two of its steps; races.py all verbs so
   store_worker.py, key_worker.py, straight_worker.py, migration_worker.py   processes that work until they are killed;
                         deleted_worker.py one that deletes before
   mongo_server.py       a MongoDB server; mongo_cut.py a proxy that breaks its connections

@@ -1,6 +1,7 @@
 """The model of a store with a journal that may be read again: ids of deleted jobs stay until it was read past them."""
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from store.base import AddReport, CreateReport, JobState, JournalPosition, NewJob
 from store.errors import InvalidValue
@@ -23,12 +24,12 @@ class DeletingModel(StoreModel):
             self.passed = position.passed
         return AddReport(added, len(jobs) - added)
 
-    def create_job(self, new: NewJob, *, now_ms: int) -> CreateReport:
+    def create_job(self, new: NewJob, keeps: AbstractSet[str] = frozenset(), *, now_ms: int) -> CreateReport:
         if new.parent == new.id:
             raise InvalidValue(new.parent)
         if new.id in self.gone:
             return CreateReport(new.id, created=False, state=JobState.ARCHIVED)
-        return super().create_job(new, now_ms=now_ms)
+        return super().create_job(new, keeps, now_ms=now_ms)
 
     def add_running_jobs(self, owner: str, jobs: Sequence[NewJob], *, lease_ms: int, now_ms: int) -> AddReport:
         added, _ = super().add_running_jobs(owner, self._not_gone(jobs), lease_ms=lease_ms, now_ms=now_ms)

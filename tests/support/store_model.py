@@ -6,12 +6,14 @@ only; single-threaded; no limits on sizes.
 
 import copy
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from store.base import (
     AddReport,
     Archive,
     Code,
     CreateReport,
+    Creation,
     Discard,
     ExpireReport,
     Finish,
@@ -28,8 +30,7 @@ from store.base import (
     ReleaseReport,
     RenewReport,
     Retry,
-    TypeCounters,
-    Usage,
+    Timing,
     state_of,
     with_attempt,
 )
@@ -37,16 +38,18 @@ from store.errors import Conflict, InvalidValue, NotFound, StoreError
 from store.names import DONE_LOCK, DONE_OFFSET_MS, PAUSED_LOCK
 from store.rate_rules import grown
 from store.values.jobs import lost
+from tests.support.counted_model import CountedModel
 from tests.support.model_entry import Entry
 from vocabulary.names import tenant_of
 
+CANCELLED = Outcome(Code.CANCELLED, 499, 0)
+ABANDONED = Outcome(Code.ABANDONED, 504, 0)
 
-class StoreModel:
+
+class StoreModel(CountedModel):
     def __init__(self) -> None:
-        self.entries: dict[str, Entry] = {}
+        super().__init__()
         self.heads: dict[str, int] = {}
-        self.events: dict[str, dict[Code, int]] = {}
-        self.paused: set[str] = set()
         self.rates: dict[tuple[str, str], tuple[RateDomain, float, int]] = {}
 
     def _of(self, tenant: str, job_id: str) -> Entry:
@@ -73,7 +76,11 @@ class StoreModel:
         self.entries[new.id] = Entry(job)
         return self.entries[new.id]
 
-    def create_job(self, new: NewJob, *, now_ms: int) -> CreateReport:
+    def create_jobs(self, creations: Sequence[Creation], *, now_ms: int) -> list[CreateReport]:
+        ((new, keeps),) = creations
+        return [self.create_job(new, keeps, now_ms=now_ms)]
+
+    def create_job(self, new: NewJob, keeps: AbstractSet[str] = frozenset(), *, now_ms: int) -> CreateReport:
         if new.parent == new.id:
             raise InvalidValue(new.parent)
         if new.id in self.entries:
@@ -81,14 +88,7 @@ class StoreModel:
         for entry in self.entries.values():
             same_name = new.unique and entry.job.unique == new.unique and entry.job.jobtype == new.jobtype
             if same_name and entry.live:
-                if entry.running or entry.job.parent != new.parent:
-                    raise Conflict(new.unique)
-                if new.repeat not in {"", entry.job.repeat}:
-                    entry.set(due_ms=new.dt_ms, dt_ms=new.dt_ms)
-                    if entry.queued:
-                        entry.set(attempts=0, begun_ms=None, planned_ms=None)
-                        entry.history = ()
-                entry.set(data=new.data, repeat=new.repeat, priority=new.priority)
+                self._say_again(entry, new, keeps, now_ms)
                 return CreateReport(entry.job.id, created=False, state=self.state(entry.job.id, now_ms))
         parent = None
         if new.parent:
@@ -97,13 +97,26 @@ class StoreModel:
                 raise Conflict(new.parent)
         child = self._add(new)
         if parent is not None:
-            parent.children.add(new.id)
             parent.pending.add(new.id)
-            parent.set(children=len(parent.children))
+            parent.set(children=parent.job.children + 1)
             if parent.running:
                 child.held = True
                 child.set(lock=PAUSED_LOCK)
         return CreateReport(new.id, created=True, state=self.state(new.id, now_ms))
+
+    def _say_again(self, entry: Entry, new: NewJob, keeps: AbstractSet[str], now_ms: int) -> None:
+        wanted = {"data": new.data, "repeat": new.repeat, "priority": new.priority}
+        wanted = {name: value for name, value in wanted.items() if name not in keeps}
+        changed = {name for name, value in wanted.items() if getattr(entry.job, name) != value}
+        if entry.job.parent != new.parent or entry.schedule.ending_ms > now_ms:
+            raise Conflict(new.unique)
+        if entry.running:
+            if not new.repeat or changed:
+                raise Conflict(new.unique)
+            return
+        if "repeat" in changed and new.repeat and "due" not in keeps:
+            entry.change(JobChange(dt_ms=new.dt_ms, timing=Timing.ANEW), now_ms)
+        entry.set(**wanted)
 
     def state(self, job_id: str, now_ms: int) -> JobState:
         job = self.entries[job_id].job
@@ -203,18 +216,17 @@ class StoreModel:
                 entry.queue(release.dt_ms)
             elif isinstance(release, Rearm):
                 self._count(entry, release.outcome)
-                entry.outcome, entry.done_ms, entry.history = release.outcome, now_ms, ()
-                entry.start_round(release.dt_ms)
+                entry.outcome, entry.done_ms = release.outcome, now_ms
+                entry.follow_round(release.outcome, owner, release.dt_ms)
                 rearmed.append((entry, release.outcome))
             else:
-                entry.queue(entry.job.due_ms)
-                entry.set(attempts=entry.job.attempts - 1)
+                entry.give_back()
         for entry, outcome in archived:
+            if entry.job.repeat:
+                entry.end_round(outcome, owner)
             self._end(entry, outcome, now_ms)
         for entry, outcome in rearmed:
-            self._cancel_held(entry, outcome, now_ms)
-            if entry.pending and outcome.code != Code.OK:  # replayed children, which its next round waits for
-                entry.pause(now_ms, entry.job.due_ms)
+            self._leave_round(entry, outcome, now_ms)
         discards = [entry for release, entry in owned if entry is not None and release.id in discarded]
         self._remove([entry for entry in discards if entry.discard()])
         return ReleaseReport(len(releases) - len(stale), tuple(stale), tuple(paused))
@@ -229,8 +241,8 @@ class StoreModel:
         before = copy.deepcopy(self.__dict__)
         owned = [end for end in ends if self._owned(owner, end.release)]
         try:
-            for new in [new for end in owned for new, _ in end.new_jobs]:
-                self.create_job(new, now_ms=now_ms)
+            for new, keeps in [made for end in owned for made in end.new_jobs]:
+                self.create_job(new, keeps, now_ms=now_ms)
         except StoreError:
             self.__dict__ = before
             raise
@@ -239,22 +251,37 @@ class StoreModel:
     def _block(self, entry: Entry, outcome: Outcome, now_ms: int) -> None:
         entry.outcome, entry.done_ms = outcome, now_ms
         entry.pause(now_ms, attempts=0, begun_ms=None, planned_ms=entry.job.scheduled_ms)
-        for child_id in entry.children & self.entries.keys():
-            child = self.entries[child_id]
+        for child in self._children(entry):
             if child.held:
                 child.let_in(now_ms)
+
+    def _children(self, entry: Entry) -> list[Entry]:
+        """Those that are there. One that was removed may have come again as the child of another."""
+        return [child for _, child in sorted(self.entries.items()) if child.job.parent == entry.job.id]
 
     def _count(self, entry: Entry, outcome: Outcome) -> None:
         events = self.events[entry.job.jobtype]
         events[outcome.code] = events.get(outcome.code, 0) + 1
 
+    def _leave_round(self, entry: Entry, outcome: Outcome, now_ms: int) -> None:
+        self._cancel_held(entry, outcome, now_ms)
+        if entry.pending and outcome.code != Code.OK:  # replayed children, which its next round waits for
+            entry.pause(now_ms, entry.job.due_ms)
+
     def _end_unrun(self, entry: Entry, ending: Outcome, now_ms: int) -> None:
-        last = entry.outcome
-        self._end(entry, last._replace(code=ending.code, exitcode=ending.exitcode) if last else ending, now_ms)
+        if entry.job.repeat:
+            entry.end_round(ending, "")
+        self._end(entry, entry.ended_with(ending), now_ms)
+
+    def _drop_extra_round(self, entry: Entry, now_ms: int) -> None:
+        entry.outcome, entry.done_ms = entry.ended_with(ABANDONED), now_ms
+        self._count(entry, ABANDONED)
+        entry.follow_round(ABANDONED, "", 0)
+        self._leave_round(entry, ABANDONED, now_ms)
 
     def _end(self, entry: Entry, outcome: Outcome, now_ms: int) -> None:
         self._count(entry, outcome)
-        entry.outcome, entry.done_ms, entry.held = outcome, now_ms, False
+        entry.outcome, entry.done_ms, entry.held, entry.on_hold = outcome, now_ms, False, False
         entry.set(lock=DONE_LOCK, dt_ms=now_ms + DONE_OFFSET_MS)
         parent = self.entries.get(entry.job.parent)
         if parent is not None and not entry.settled:
@@ -266,10 +293,10 @@ class StoreModel:
 
     def _cancel_held(self, entry: Entry, outcome: Outcome, now_ms: int) -> None:
         if outcome.code != Code.OK:
-            for child in [self.entries[child_id] for child_id in sorted(entry.children & self.entries.keys())]:
+            for child in self._children(entry):
                 is_at_rest = child.live and not child.running and not child.settled
                 if child.held or (outcome.code == Code.CANCELLED and is_at_rest):
-                    self._end_unrun(child, Outcome(Code.CANCELLED, 499, 0), now_ms)
+                    self._end_unrun(child, CANCELLED, now_ms)
 
     def expire_locks(self, *, now_ms: int, owner: str | None = None) -> int:
         running = [e for e in self.entries.values() if e.running]
@@ -288,9 +315,13 @@ class StoreModel:
         ended = [e for e in self.entries.values() if e.is_over_for(self.entries.get(e.job.parent))]
         old = [e for e in ended if e.done_ms < (failed_ms if e.outcome and e.outcome.code in bad else done_before_ms)]
         waiting = [e for e in self.entries.values() if e.queued and e.waits_since_ms < waiting_before_ms]
+        waiting = [e for e in waiting if not e.job.repeat or e.schedule.regular_ms is not None]
         self._remove(old)
         for entry in waiting:
-            self._end_unrun(entry, Outcome(Code.ABANDONED, 504, 0), now_ms)
+            if entry.job.repeat:
+                self._drop_extra_round(entry, now_ms)
+            else:
+                self._end_unrun(entry, ABANDONED, now_ms)
         return ExpireReport(len(old), len(waiting), more=False)
 
     def _remove(self, entries: Sequence[Entry]) -> int:
@@ -304,7 +335,7 @@ class StoreModel:
             return
         if not entry.live or (entry.running and not running):
             raise Conflict(job_id)
-        self._end_unrun(entry, Outcome(Code.CANCELLED, 499, 0), now_ms)
+        self._end_unrun(entry, CANCELLED, now_ms)
 
     def replay_jobs(
         self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int, data: bytes | None = None
@@ -352,49 +383,14 @@ class StoreModel:
 
     def update_job(self, tenant: str, job_id: str, change: JobChange, *, now_ms: int) -> JobState:
         entry = self._of(tenant, job_id)
-        data, dt_ms, token, at_rest = change[:4]
-        stale = token is not None and (not entry.running or entry.job.token != token)
-        if not entry.live or stale or (entry.running and (at_rest or dt_ms is not None)):
+        stale = change.token is not None and (not entry.running or entry.job.token != change.token)
+        moves = any(value is not None for value in (change.dt_ms, change.repeat, change.priority))
+        repeats = change.repeat or change.pause or change.timing is Timing.EXTRA
+        if not entry.live or stale or (entry.running and (change.at_rest or moves)):
             raise Conflict(job_id)
-        if data is not None:
-            entry.set(data=data)
-        if dt_ms is not None:
-            entry.set(due_ms=dt_ms, dt_ms=dt_ms)
+        if repeats and not entry.job.repeat:
+            raise Conflict(job_id)
+        entry.change(change, now_ms)
+        fields = {"data": change.data, "repeat": change.repeat, "priority": change.priority}
+        entry.set(**{name: value for name, value in fields.items() if value is not None})
         return self.state(job_id, now_ms)
-
-    def set_type_paused(self, tenant: str, jobtype: str, *, paused: bool) -> bool:
-        is_changed = paused != (jobtype in self.paused)
-        self.events.setdefault(jobtype, {})
-        (self.paused.add if paused else self.paused.discard)(jobtype)
-        return is_changed
-
-    def get_counters(self, *, now_ms: int) -> list[TypeCounters]:
-        counters = []
-        for jobtype, events in sorted(self.events.items()):
-            mine = [
-                state_of(e.job.dt_ms, e.job.lock, now_ms) for e in self.entries.values() if e.job.jobtype == jobtype
-            ]
-            row = TypeCounters(
-                jobtype,
-                waiting=mine.count(JobState.WAITING),
-                deferred=mine.count(JobState.DEFERRED),
-                running=mine.count(JobState.RUNNING) + mine.count(JobState.LAPSED),
-                blocked=mine.count(JobState.PAUSED),
-                ok=events.get(Code.OK, 0),
-                failed=events.get(Code.FAILED, 0),
-                retry=events.get(Code.RETRY, 0),
-                error=events.get(Code.ERROR, 0),
-                abandoned=events.get(Code.ABANDONED, 0),
-                cancelled=events.get(Code.CANCELLED, 0),
-                paused=jobtype in self.paused,
-            )
-            if any(row[1:]):
-                counters.append(row)
-        return counters
-
-    def get_usage(self, tenant: str) -> Usage:
-        mine = [e for e in self.entries.values() if tenant_of(e.job.jobtype) == tenant]
-        size_bytes = sum(len(e.job.data) for e in mine)
-        outcomes = [e.outcome for e in mine if e.outcome is not None]
-        size_bytes += sum(len(o.log) + len(o.result or b"") for o in outcomes)
-        return Usage(len(mine), size_bytes, 0)

@@ -16,12 +16,12 @@ from store.mongo.queue.changes import apply
 from store.mongo.queue.create import change_holder, drop_hidden, find_holder, find_name, take_name
 from store.mongo.queue.documents import job_from, kept_data
 from store.mongo.queue.endings import MAKE, Step, makings
-from store.mongo.queue.relatives import HOLD, Budget, follow
+from store.mongo.queue.relatives import HOLD, Budget, follow, join_parent, leave_parent
 from store.mongo.queue.seqs import close_seqs, give_seqs, is_beyond, numbered_types
 from store.mongo.queue.window import HeldJob, look_again
 from store.mongo.server import schema
 from store.mongo.server.core import Core
-from store.mongo.server.driver import Document, find_and_update
+from store.mongo.server.driver import Document
 from store.values.jobs import NewJob
 
 _ATTEMPTS: Final = 20
@@ -110,12 +110,10 @@ async def _placed(db: Core, document: Document, now_ms: int) -> _Hidden | None:
     held = job.parent != "" and job.parent == document["by"].rpartition(".")[0]
     is_sibling = job.parent != "" and not held
     if is_sibling:
-        live = {"_id": job.parent, "s": {"$in": [schema.RUNNING, schema.PAUSED, schema.HELD]}}
-        counted: Document = {"$inc": {"kids": 1}, "$set": {"kin": True}}
-        parent = await find_and_update(db.collections.jobs, live, counted, fields={"s": 1})
-        if parent is None:
+        runs = await join_parent(db, job.parent)
+        if runs is None:
             return None
-        held = parent["s"] == schema.RUNNING
+        held = runs
     return _Hidden(job, document, held, is_sibling)
 
 
@@ -134,6 +132,8 @@ async def _show(db: Core, hidden: Sequence[_Hidden], now_ms: int) -> None:
     for job, document, is_held, is_sibling in hidden:
         if job.unique and job.id not in shown_ids:  # another job got the name first, and removed this one
             await _take_name(db, job, frozenset(document["keeps"]), now_ms)
+        if is_sibling and job.id not in shown_ids:
+            await leave_parent(db, job.parent)
         if is_held and is_sibling:
             await follow(db, job.id, now_ms)  # the parent may have ended in the meantime
     if beyond:

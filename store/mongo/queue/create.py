@@ -18,7 +18,7 @@ from store.mongo.queue.add import add_effect, insert_jobs, note_domains
 from store.mongo.queue.changes import apply
 from store.mongo.queue.documents import data_fields, job_document, job_state, kept_data
 from store.mongo.queue.endings import NEEDED, Step, as_read, key_of
-from store.mongo.queue.relatives import HOLD, follow, wake_parent
+from store.mongo.queue.relatives import HOLD, follow, join_parent, leave_parent, wake_parent
 from store.mongo.queue.schedules import placed
 from store.mongo.queue.seqs import close_seqs, give_seqs, is_beyond, numbered_types
 from store.mongo.queue.turns import note_turns
@@ -26,7 +26,7 @@ from store.mongo.queue.window import HeldJob, look_again
 from store.mongo.server import schema
 from store.mongo.server.blobs import kept_by
 from store.mongo.server.core import Core, once
-from store.mongo.server.driver import Document, find_and_update
+from store.mongo.server.driver import Document
 from store.mongo.server.tally import Effect, entering
 from store.refusals import check_holder
 from store.values.again import says_it_again, takes_time
@@ -145,22 +145,19 @@ async def _appear(db: Core, job: NewJob, now_ms: int) -> CreateReport | None:
     beyond = None if job.parent else await _find_beyond_window(db, job)
     held = beyond is not None
     if job.parent:
-        parent = await find_and_update(
-            db.collections.jobs,
-            {"_id": job.parent, "s": {"$in": [schema.RUNNING, schema.PAUSED, schema.HELD]}},
-            {"$inc": {"kids": 1}, "$set": {"kin": True}},
-            fields={"s": 1},
-        )
-        if parent is None:
+        runs = await join_parent(db, job.parent)
+        if runs is None:
             await _give_up(db, job.id, now_ms)
             return None  # the next look says what is wrong with it
-        held = parent["s"] == schema.RUNNING
+        held = runs
     deferred = not held and job.dt_ms > now_ms
     shown: Document = {"s": schema.HELD if held else schema.QUEUED, "at": job.dt_ms}
     shown |= ({"todo": [HOLD]} if held and job.parent else {}) | ({"d": True} if deferred else {})
     effect = add_effect(job, now_ms)._replace(deferred=int(deferred), blocked=int(held))
     step = Step({"_id": job.id, "s": schema.HIDDEN}, {"$set": shown}, effect)
     if not await apply(db, [step], now_ms):
+        if job.parent:
+            await leave_parent(db, job.parent)
         return None
     if held and job.parent:
         await follow(db, job.id, now_ms)  # the parent may have ended in the meantime

@@ -43,7 +43,7 @@ from store.mongo.queue.endings import (
 from store.mongo.server import schema
 from store.mongo.server.blobs import Kept
 from store.mongo.server.core import Core
-from store.mongo.server.driver import Document
+from store.mongo.server.driver import Document, find_and_update
 from store.mongo.server.tally import of_run
 from store.values.jobs import CANCELLED, Outcome, Rearm
 from vocabulary.states import Code
@@ -244,12 +244,32 @@ async def live_parents(db: Core, children: Iterable[Document]) -> set[str]:
 
 
 async def _look_at_parent(db: Core, parent_id: str, now_ms: int, budget: Budget) -> bool:
-    """Do for the held children of a parent what its end would have done, if it has ended. Returns whether all are
-    done."""
-    parent = await db.collections.jobs.find_one({"_id": parent_id}, {"s": 1})
+    """Do for the held children of a parent what its end would have done, if it has ended. One that runs, or is to run
+    again because that was no end, holds them. Returns whether all are done."""
+    parent = await db.collections.jobs.find_one({"_id": parent_id}, {"s": 1, "next": 1})
     if parent is None or parent["s"] in schema.ARCHIVED_STATES:
         return await _cancel_children(db, parent_id, now_ms, budget)
-    return parent["s"] == schema.RUNNING or await _free_children(db, parent_id, now_ms, budget)
+    if parent["s"] != schema.PAUSED:
+        return True
+    if "next" not in parent:
+        return await _free_children(db, parent_id, now_ms, budget)
+    is_done = await _cancel_children(db, parent_id, now_ms, budget)  # of a round that did not end well
+    await wake_parent(db, parent_id, now_ms)
+    return is_done
+
+
+async def join_parent(db: Core, parent_id: str) -> bool | None:
+    """Count a child with its parent before it appears. Returns whether the parent runs, and so holds it; None if it is
+    over, or queued."""
+    joined = {"_id": parent_id, "s": {"$in": [schema.RUNNING, schema.PAUSED, schema.HELD]}}
+    counted: Document = {"$inc": {"kids": 1}, "$set": {"kin": True}}
+    parent = await find_and_update(db.collections.jobs, joined, counted, fields={"s": 1})
+    return None if parent is None else bool(parent["s"] == schema.RUNNING)
+
+
+async def leave_parent(db: Core, parent_id: str) -> None:
+    """A child that was counted has not appeared: somebody else has removed it, or had it appear and counted it."""
+    await db.collections.jobs.update_one({"_id": parent_id, "kids": {"$gt": 0}}, {"$inc": {"kids": -1}})
 
 
 async def _free_children(db: Core, parent_id: str, now_ms: int, budget: Budget) -> bool:

@@ -29,23 +29,24 @@ def placed(document: Document, change: JobChange, now_ms: int) -> Placed:
     if change.timing is Timing.EXTRA:
         is_due = in_queue and document["due"] <= now_ms
         check_extra(document["_id"], is_between_rounds=(in_queue or on_hold) and not has_begun and not is_due)
-    plan = planned(schedule, change, Standing(in_queue, on_hold, has_begun, document["due"]))
+    due_ms: int = document["next"] if _is_after_round(document) else document["due"]
+    plan = planned(schedule, change, Standing(in_queue, on_hold, has_begun, due_ms))
     found = Placed({}, {})
     if in_queue or on_hold:
         found = _moved(document, plan.due_ms, schema.HELD if plan.on_hold else schema.QUEUED, now_ms)
-        if plan.is_anew and in_queue:
+        if plan.is_anew:
             found.fields["attempts"] = 0
             found.dropped.update({"begun": "", "planned": "", "past": ""})
-    elif plan.due_ms != document["due"]:
+    elif plan.due_ms != due_ms:
         found = _moved(document, plan.due_ms, state, now_ms)
-    if "next" in document and change.dt_ms is not None:  # its round is over, and it waits for children of that
-        found.fields["next"] = change.dt_ms
     kept = schedule_fields(plan.schedule)
     return found._replace(fields=found.fields | {"sched": kept}) if kept or "sched" in document else found
 
 
 def _moved(document: Document, due_ms: int, state: str, now_ms: int) -> Placed:
     fields, dropped = {"at": due_ms, "due": due_ms, "s": state}, {}
+    if _is_after_round(document):
+        fields["next"] = due_ms
     is_deferred = state == schema.QUEUED and due_ms > now_ms
     if is_deferred:
         fields["d"] = True
@@ -53,3 +54,8 @@ def _moved(document: Document, due_ms: int, state: str, now_ms: int) -> Placed:
         dropped["d"] = ""
     changes = int(is_deferred) - int(document.get("d", False))
     return Placed(fields, dropped, changes, int(state == schema.HELD) - int(document["s"] == schema.HELD))
+
+
+def _is_after_round(document: Document) -> bool:
+    """Whether its round is over, and it waits for children of that."""
+    return document["s"] == schema.PAUSED and "next" in document

@@ -104,6 +104,7 @@ _TAKE_ROUND: Final = "DELETE FROM families WHERE parent = ? AND due IS NOT NULL 
 """For when the next round is planned of a parent that did not end well. No child of the last one is left."""
 
 
+_NEXT_ROUND: Final = "SELECT due FROM families WHERE parent = ? AND due IS NOT NULL"
 _MOVE_ROUND: Final = "UPDATE families SET due = ? WHERE parent = ? AND due IS NOT NULL"
 
 
@@ -157,8 +158,13 @@ def between_rounds(schedule: Schedule, due_ms: int, now_ms: int) -> tuple[int, i
     return State.HELD if schedule.pause else queued_state(due_ms, now_ms), due_ms
 
 
+def get_next_round(tx: Tx, parent: str) -> int | None:
+    """For when it is planned, of a parent whose round has ended, and which waits for the children of that."""
+    due_ms: int | None = tx.conn.execute(_NEXT_ROUND, (parent,)).get
+    return due_ms
+
+
 def move_next_round(tx: Tx, parent: str, due_ms: int) -> None:
-    """Of a parent whose round has ended, and which waits for the children of that."""
     tx.conn.execute(_MOVE_ROUND, (due_ms, parent))
 
 

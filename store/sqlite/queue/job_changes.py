@@ -11,7 +11,7 @@ from store.sqlite.file.buckets import CODE_NUMBER
 from store.sqlite.file.schema import LIVE, State
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.deleted import keep_ids
-from store.sqlite.queue.endings import COLUMNS, Row, cancelled
+from store.sqlite.queue.endings import COLUMNS, Row, cancelled, move_next_round
 from store.sqlite.queue.families import end_jobs, is_noted
 from store.sqlite.queue.row_changes import (
     Spot,
@@ -79,6 +79,8 @@ def update_job(tx: Tx, tenant: str, job_id: str, change: JobChange, now_ms: int)
         change_schedule(tx, row, change, now_ms)
     elif change.dt_ms is not None:
         change_due(tx, Spot(row.n, row.state, row.type, row.lane), change.dt_ms, now_ms)
+        if row.state == State.BLOCKED:
+            move_next_round(tx, job_id, change.dt_ms)
     if change.priority is not None:
         change_priority(tx, row.n, change.priority)
     sql = "SELECT state, due, lease, done, lock FROM jobs WHERE n = ?"

@@ -101,6 +101,20 @@ async def test_there_is_no_extra_round_beside_one_that_is_due_or_has_begun(store
         await extra(store, T0 + 30)
 
 
+@pytest.mark.parametrize("is_paused", [False, True])
+async def test_the_attempts_before_a_replay_are_not_those_of_an_extra_round(store: Store, is_paused: bool) -> None:
+    await add(store)
+    await claim_one(store)
+    await store.expire_locks(now_ms=T0 + HOUR_MS)
+    await store.cancel_job(TENANT, job_id(1), now_ms=T0 + HOUR_MS)
+    await store.replay_jobs(TENANT, [job_id(1)], dt_ms=T0 + 2 * HOUR_MS, now_ms=T0 + HOUR_MS)
+    assert len((await read(store)).history) == 1
+    if is_paused:
+        await change(store, pause=PAUSE)
+    await extra(store, T0 + HOUR_MS + 10)
+    assert (await read(store)).history == ()
+
+
 async def test_one_that_is_given_back_stays_an_extra_round(store: Store) -> None:
     await add(store, dt_ms=T0 + 100)
     await extra(store)

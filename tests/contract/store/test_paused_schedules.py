@@ -251,6 +251,14 @@ async def test_one_that_stopped_to_repeat_and_ended_while_it_was_paused_is_not_l
     assert await listed(store) == []
 
 
+async def test_who_never_repeated_and_is_not_to_is_no_schedule(store: Store) -> None:
+    await store.add_jobs([new_job(1)], now_ms=T0)
+    parent = await claim_one(store)
+    await store.create_job(new_job(2, jobtype="acme-child", parent=parent.id), now_ms=T0)
+    assert await change(store, 2, repeat="") == JobState.PAUSED
+    assert await listed(store) == []
+
+
 async def test_a_job_that_does_not_repeat_is_refused(store: Store) -> None:
     await store.add_jobs([new_job(1)], now_ms=T0)
     refused: list[dict[str, Any]] = [{"pause": PAUSE}, {"repeat": HOURLY}, {"dt_ms": T0 + 9, "timing": Timing.EXTRA}]

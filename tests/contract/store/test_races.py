@@ -1,27 +1,15 @@
-"""Races by construction: between any two steps of a verb another store does any other verb, and the result is that of
-doing one after the other.
+"""Races by construction (tests/support/races.py): between any two steps of a verb another store does any other verb."""
 
-What one after the other gives is taken from SQLite, where every verb is one transaction, so the back ends also check
-each other.
-"""
-
-import asyncio
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from pymongo import MongoClient
 
 from store.base import Archive, Binding, Code, JobChange, Lease, Retry, Store, Unclaim
-from store.errors import StoreError
-from store.url import open_store
 from tests.support.jobs import LEASE_MS, OWNER, T0, TENANT, archive, claim, claim_one, job_id, new_job, outcome
-from tests.support.store_audit import check_counters
-from tests.support.turns import Pair, interleave, open_pair
+from tests.support.races import ALL_PAIRS, Arena, Scene, Serial, Verb, meet
 
 pytestmark = pytest.mark.slow
 
@@ -40,9 +28,6 @@ async def set_up(store: Store) -> None:
         await store.create_job(new_job(number, unique=NAME), now_ms=T0)
         await store.release_jobs(OWNER, [archive(await claim_one(store))], now_ms=T0)
     await store.add_jobs([new_job(WAITING)], now_ms=T0)
-
-
-Verb = Callable[[Store], Awaitable[Any]]
 
 
 async def claim_all(store: Store) -> Any:
@@ -191,110 +176,30 @@ WEAKER = {(one, other) for one in (delete, replay) for other in (replay_and_end,
 """A job that has moved since it was read is left alone, also when it has ended again."""
 
 
-ALL_PAIRS = os.environ.get("FUNCTORY_RACES") == "all"
-"""Where verbs have many steps all pairs take minutes: `make races`. Otherwise each meets one in twelve others."""
-
-
-def others(one: Verb, arena: "Arena") -> list[Verb]:
+def others(one: Verb, arena: Arena) -> list[Verb]:
+    """All, or one in twelve."""
     if ALL_PAIRS or arena.is_quick:
         return BETWEEN
     return [*BETWEEN[VERBS.index(one) % 12 :: 12], *ALWAYS.get(one, [])]
 
 
-class Result(NamedTuple):
-    one: Any
-    other: Any
-    jobs: Any
-
-
-async def result_of(verb: Verb, store: Store) -> Any:
-    try:
-        return await verb(store)
-    except StoreError as error:
-        return type(error).__name__
-
-
-async def look(store: Store, one: Any, other: Any) -> Result:
-    return Result(one, other, await check_counters(store, TENANT, NOW))
+SCENE = Scene(set_up, NOW)
 
 
 @pytest.fixture(scope="module")
-def serial() -> dict[tuple[Verb, Verb], list[Result]]:
-    """What two verbs give one after the other, in either order, as far as somebody has asked."""
+def serial() -> Serial:
     return {}
-
-
-async def one_after_the_other(one: Verb, other: Verb, folder: Path) -> list[Result]:
-    results = []
-    for is_swapped in (False, True):
-        name = f"{one.__name__}-{other.__name__}-{is_swapped}"
-        async with open_store(f"sqlite://{folder}/{name}.db") as store:
-            await set_up(store)
-            if is_swapped:
-                second = await result_of(other, store)
-                first = await result_of(one, store)
-            else:
-                first = await result_of(one, store)
-                second = await result_of(other, store)
-            results.append(await look(store, first, second))
-    return results
-
-
-class Arena:
-    """Pairs of stores on a database as `set_up` leaves it. To open a store on a server takes long, so those stay."""
-
-    def __init__(self, url: str, stack: AsyncExitStack) -> None:
-        self._url = url
-        self._stack = stack
-        self._pair: Pair | None = None
-        self._number = 0
-        self.is_quick = url.startswith("sqlite")
-
-    async def fresh_pair(self) -> Pair:
-        if self.is_quick:
-            self._number += 1
-            url = self._url.replace("store.db", f"race-{self._number}.db")
-            self._pair = await self._stack.enter_async_context(open_pair(url))
-        elif self._pair is None:
-            self._pair = await self._stack.enter_async_context(open_pair(self._url))
-            self._client: MongoClient[dict[str, Any]] = await asyncio.to_thread(MongoClient, self._url)
-            self._stack.push_async_callback(asyncio.to_thread, self._client.close)
-        else:
-            await asyncio.to_thread(self._empty)
-        self._pair.turn.arm(0)
-        await set_up(self._pair.first)
-        return self._pair
-
-    def _empty(self) -> None:
-        database = self._client.get_default_database()
-        for name in ("jobs", "names", "types", "counters", "once"):
-            database[name].delete_many({})
 
 
 @pytest.fixture
 async def arena(store_url: str) -> AsyncIterator[Arena]:
     async with AsyncExitStack() as stack:
-        yield Arena(store_url, stack)
+        yield Arena(SCENE, store_url, stack)
 
 
 @pytest.mark.parametrize("one", VERBS, ids=lambda verb: verb.__name__)
-async def test_between_two_steps_anything_may_happen(
-    one: Verb, arena: Arena, tmp_path: Path, serial: dict[tuple[Verb, Verb], list[Result]]
-) -> None:
+async def test_between_two_steps_anything_may_happen(one: Verb, arena: Arena, tmp_path: Path, serial: Serial) -> None:
     for other in others(one, arena):
-        stop_at = 2  # before the first step it would be one after the other
-        while True:
-            pair = await arena.fresh_pair()
-            first, second, was_stopped = await interleave(
-                pair, partial(result_of, one), partial(result_of, other), stop_at
-            )
-            if not was_stopped:
-                break
-            result = await look(pair.other, first, second)
-            if (one, other) not in serial:
-                serial[one, other] = await one_after_the_other(one, other, tmp_path)
-            if (one, other) not in WEAKER:
-                assert result in serial[one, other], f"{other.__name__} before step {stop_at} of {one.__name__}"
-            stop_at += 1
-        if stop_at == 2:
+        is_weaker = (one, other) in WEAKER
+        if await meet(arena, one, other, serial, tmp_path, is_weaker=is_weaker) == 1:
             return  # it is one step, whatever comes between

@@ -19,6 +19,7 @@ from tests.support.jobs import OWNER, T0, TENANT, archive, claim, claim_one, job
 from tests.support.schedules import (
     HOUR_MS,
     HOURLY,
+    PAUSE,
     add,
     change,
     read,
@@ -197,18 +198,45 @@ async def test_a_new_time_of_one_that_waits_for_its_children_is_that_of_the_roun
 
 
 async def test_so_is_that_of_one_whose_round_is_over_and_a_child_of_it_runs_again(store: Store) -> None:
+    await between_rounds_with_a_child(store)
+    assert await change(store, dt_ms=T0 + 900, timing=Timing.ANEW, at_rest=True) == JobState.PAUSED
+    await end_child(store)
+    found = await read(store)
+    assert (found.state, found.job.due_ms, found.schedule.regular_ms) == (JobState.DEFERRED, T0 + 900, None)
+    assert await rounds(store) == [(T0, Code.FAILED)]
+
+
+async def between_rounds_with_a_child(store: Store) -> None:
+    """Its round is over, its next one planned, and a child of it runs again."""
     await add(store)
     parent = await claim_one(store)
     await store.create_job(new_job(2, jobtype="acme-child", parent=parent.id), now_ms=T0)
     await store.cancel_job(TENANT, job_id(2), now_ms=T0)
     await store.replay_jobs(TENANT, [job_id(2)], dt_ms=T0, now_ms=T0)
     await store.release_jobs(OWNER, [rearm(parent, T0 + HOUR_MS, Code.FAILED)], now_ms=T0 + 1)
-    assert await change(store, dt_ms=T0 + 900, timing=Timing.ANEW, at_rest=True) == JobState.PAUSED
+
+
+@pytest.mark.parametrize(
+    ("resume_ms", "due_ms"), [(T0 + 2 * HOUR_MS, T0 + 2 * HOUR_MS), (T0 + 9, T0 + HOUR_MS)], ids=["later", "earlier"]
+)
+async def test_its_next_round_is_not_before_the_time_of_a_resume(store: Store, resume_ms: int, due_ms: int) -> None:
+    await between_rounds_with_a_child(store)
+    await change(store, pause=PAUSE)
+    assert await change(store, resume_ms=resume_ms) == JobState.PAUSED
+    await end_child(store)
+    assert (await read(store)).job.due_ms == due_ms
+
+
+async def test_what_moves_it_moves_its_next_round(store: Store) -> None:
+    await between_rounds_with_a_child(store)
+    await change(store, dt_ms=T0 + 900)
+    await end_child(store)
+    assert (await read(store)).job.due_ms == T0 + 900
+
+
+async def end_child(store: Store) -> None:
     child = await claim_one(store, jobtype="acme-child", now_ms=T0 + 2)
     await store.release_jobs(OWNER, [archive(child)], now_ms=T0 + 3)
-    found = await read(store)
-    assert (found.state, found.job.due_ms, found.schedule.regular_ms) == (JobState.DEFERRED, T0 + 900, None)
-    assert await rounds(store) == [(T0, Code.FAILED)]
 
 
 # A cancel that is under way

@@ -9,6 +9,9 @@ SQLITE = f"{FAMILIES} -k sqlite"
 
 families = in_file("store/sqlite/queue/families.py", SQLITE)
 relatives = in_file("store/mongo/queue/relatives.py", f"{FAMILIES} -k mongodb")
+relatives_races = in_file(
+    "store/mongo/queue/relatives.py", "tests/contract/store/test_family_races.py -k 'mongodb and add_'"
+)
 release = in_file("store/sqlite/queue/release.py", SQLITE)
 endings = in_file("store/sqlite/queue/endings.py", SQLITE)
 queue_role = in_file("store/sqlite/roles/queue.py", SQLITE)
@@ -62,6 +65,15 @@ MUTANTS: list[Mutant] = [
         "        pass\n",
     ),
     relatives("what is left of a family is forgotten", "    if is_done:\n", "    if True:\n"),
+    relatives_races(
+        "a parent that runs again frees a child that was added meanwhile",
+        '    if parent["s"] != schema.PAUSED:\n        return True\n',
+        "",
+    ),
+    relatives_races(
+        "a child that was added while a round failed runs", '    if "next" not in parent:\n', "    if True:\n"
+    ),
+    relatives_races("a child that did not appear stays counted", '{"$inc": {"kids": -1}}', '{"$inc": {"kids": 0}}'),
     relatives("a parent is replayed too early", 'isdisjoint(document.get("todo", ()))', "isdisjoint(())"),
     relatives("a release changes all children", "None if owner is None else Budget(MAX_CHILDREN)", "None"),
 ]

@@ -11,6 +11,7 @@ values = in_file("store/values/schedules.py", f"{STORE} -k sqlite")
 sqlite = in_file("store/sqlite/queue/schedules.py", f"{STORE} tests/contract/store/test_rounds.py -k sqlite")
 endings = in_file("store/sqlite/queue/endings.py", f"{STORE} -k sqlite")
 mongo = in_file("store/mongo/queue/endings.py", f"{STORE} -k mongodb")
+changes = in_file("store/mongo/queue/schedules.py", f"{STORE} -k mongodb")
 asked = in_file("functory/operations/schedules.py", "tests/web/test_schedule_changes.py")
 
 MUTANTS: list[Mutant] = [
@@ -23,7 +24,7 @@ MUTANTS: list[Mutant] = [
     values("a pause loses the regular round", "due_ms, regular_ms = regular_ms, None", "regular_ms = None"),
     sqlite(
         "a calendar that is changed stays in the old round",
-        "        tx.conn.execute(ANEW, (row.n,))\n",
+        "        tx.conn.execute(_ANEW, (row.n,))\n",
         "        pass\n",
     ),
     sqlite(
@@ -33,6 +34,31 @@ MUTANTS: list[Mutant] = [
         "a paused schedule that ends is lost from the list (MongoDB)",
         '{"$or": [{"repeat": {"$gt": ""}}, {"s": schema.HELD}]}',
         '{"repeat": {"$gt": ""}}',
+    ),
+    sqlite(
+        "a resume does not move the next round of one that waits for children",
+        "        move_next_round(tx, row.id, plan.due_ms)\n",
+        "        pass\n",
+    ),
+    sqlite(
+        "an extra round of a paused schedule has old attempts",
+        "if plan.is_anew and (in_queue or on_hold):",
+        "if plan.is_anew and in_queue:",
+    ),
+    sqlite(
+        "a child is listed as a schedule",
+        "if change.repeat is not None and row.repeat is not None:",
+        "if change.repeat is not None:",
+    ),
+    changes(
+        "a resume does not move the next round of one that waits for children (MongoDB)",
+        'document["next"] if _is_after_round(document) else document["due"]',
+        'document["due"]',
+    ),
+    changes(
+        "a new time of one that waits for children is lost (MongoDB)",
+        '        fields["next"] = due_ms\n',
+        "        pass\n",
     ),
     sqlite("a paused schedule counts as waiting", "state = State.HELD if plan.on_hold else", "state = "),
     endings(
