@@ -29,10 +29,10 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "key": "keys of a tenant, or of the operator (operator)",
     },
     "handlers": {"handler": "register handlers and look at them"},
-    "folders": {"deploy": "register a folder as the handler of a type"},
+    "folders": {"deploy": "register folders as the handlers of their types"},
     "dev": {
         "init": "write a first handler with examples into a new folder",
-        "test": "run the examples of a handler's folder and compare their results",
+        "test": "run the examples of handlers' folders and compare their results",
         "dev": "run a handler's folder here, in the sandbox, on its examples",
     },
     "jobs": {

@@ -32,7 +32,8 @@ async def test_the_life_of_a_tenant(site: Site) -> None:
     names = await admin(site, "GET", TENANTS)
     assert isinstance(names, dict)
     assert [it["name"] for it in names["tenants"]] == ["acme", "new_one", "other"]
-    assert await admin(site, "GET", f"{TENANTS}/new_one") == changed
+    stored = {"usage": {"jobs": 0, "size_bytes": 0, "handlers": 0}}
+    assert await admin(site, "GET", f"{TENANTS}/new_one") == changed | stored
     assert (await site.get(f"{TENANTS}/nobody", key="operator")).status == 404
     assert (await site.call("DELETE", f"{TENANTS}/nobody", key="operator")).status == 404
 

@@ -248,6 +248,6 @@ def test_a_path_that_was_meant_from_this_folder_is_told(
 
 def test_secrets_of_a_store_that_is_not_there_are_not_sealed_anew(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "store.db"
-    status, _, err = run(capsys, "secret", "rekey", "--data", tmp_path, "--store", url(path))
+    status, _, err = run(capsys, "secret", "rekey", "--data-dir", tmp_path, "--store", url(path))
     assert (status, f"there is no store at {url(path)}" in err) == (4, True), err
     assert not path.exists()

@@ -2,6 +2,7 @@
 
 import argparse
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +51,8 @@ CASES = [
     ("work return a:1 --json b:2", {"leases": [("a", 1), ("b", 2)]}),
     ("handler put resize --lang worker", {"type": "resize", "file": None}),
     ("handler put thumb --keep none thumb.py", {"type": "thumb", "file": "thumb.py"}),
+    ("deploy a --json b", {"folders": [Path("a"), Path("b")], "json": True}),
+    ("test a b", {"folders": [Path("a"), Path("b")]}),
     ("handler rollback thumb --json 3", {"type": "thumb", "version": 3, "json": True}),
     ("daemon pause --json 7", {"sysid": "7"}),
     ("daemon resume 7 --json", {"sysid": "7"}),

@@ -292,7 +292,7 @@ async def test_deploy_says_which_packages_a_version_has(
             return argparse.Namespace(type=job_type, version=3, handler={"lock": lock}, packages=note)
 
     await write_folder(tmp_path / "made", {"main.py": "return 1"})
-    arguments = argparse.Namespace(folder=tmp_path / "made", type=None, upgrade=upgrade, json=False)
+    arguments = argparse.Namespace(folders=[tmp_path / "made"], type=None, settings=None, upgrade=upgrade, json=False)
     assert await run_deploy(Service(), arguments) == 0  # type: ignore[arg-type]
     assert asked == [("made", upgrade)]
     said = "made: version 3 is active with alpha 1.0.0; the install scripts of alpha were not run\n"
