@@ -207,6 +207,8 @@ async def follow(db: Core, job_id: str, now_ms: int, budget: Budget | None = Non
     is_done = True
     if FREE in ended["todo"]:
         is_done = await _free_children(db, job_id, now_ms, budget)
+        if is_done:  # the last of them may have been cancelled before their parent was paused
+            await wake_parent(db, job_id, now_ms)
     if CANCEL in ended["todo"]:
         is_done = await _cancel_children(db, job_id, now_ms, budget)
     if STOP in ended["todo"]:

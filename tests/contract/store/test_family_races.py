@@ -3,6 +3,7 @@ deleted, and the other way round."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 
 from store.base import Archive, Code, Rearm, Retry, Store, Unclaim
 from tests.support.jobs import LEASE_MS, OWNER, T0, TENANT, claim_one, job_id, making, new_job, outcome
-from tests.support.races import ALL_PAIRS, Arena, Scene, Serial, Verb, meet
+from tests.support.races import ALL_PAIRS, Arena, Scene, Serial, Verb, meet, result_of
+from tests.support.turns import interleave
+from vocabulary.states import JobState
 
 pytestmark = pytest.mark.slow
 
@@ -129,9 +132,11 @@ def others(one: Verb, arena: Arena) -> list[Verb]:
 
 def is_weaker(one: Verb, other: Verb, arena: Arena) -> bool:
     """A child that had joined the run that failed belongs to the next one. One whose parent has just failed with others
-    may be the one that the next round waits for. And a child is purged a step later."""
+    may be the one that the next round waits for. A child that is cancelled before it is freed was never due. And a
+    child is purged a step later."""
     pair = {one, other}
-    return bool(pair & {fail_and_replay, purge}) or (fail_round in pair and arena.scene.set_up is set_up_with_child)
+    is_weaker_always = bool(pair & {fail_and_replay, purge, cancel_child})
+    return is_weaker_always or (fail_round in pair and arena.scene.set_up is set_up_with_child)
 
 
 @pytest.fixture(scope="module")
@@ -153,3 +158,20 @@ async def test_a_child_is_added_while_its_parent_ends(
     for other in others(one, arena):
         if await meet(arena, one, other, known, tmp_path, is_weaker=is_weaker(one, other, arena)) == 1:
             return  # it is one step, whatever comes between
+
+
+@pytest.mark.parametrize("one", [end, end_round, make_child], ids=lambda verb: verb.__name__)
+async def test_a_parent_runs_again_whose_last_child_is_cancelled_while_it_ends(one: Verb, store_url: str) -> None:
+    async with AsyncExitStack() as stack:
+        arena, was_stopped, stop_at = Arena(Scene(set_up_with_child, NOW), store_url, stack), True, 1
+        while was_stopped:
+            pair = await arena.fresh_pair()
+            stop_at += 1
+            _, _, was_stopped = await interleave(
+                pair, partial(result_of, one), partial(result_of, cancel_child), stop_at
+            )
+            children = (await pair.other.list_children(TENANT, job_id(PARENT), now_ms=NOW)).records
+            waits_for = [each for each in children if each.state is not JobState.ARCHIVED]
+            parent = await pair.other.get_job(TENANT, job_id(PARENT), now_ms=NOW)
+            assert parent is not None
+            assert (parent.state is JobState.PAUSED) == bool(waits_for), f"before step {stop_at}"
