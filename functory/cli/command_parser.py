@@ -72,9 +72,8 @@ class CommandParser(argparse.ArgumentParser):
 
     def _unknown_option(self, word: str) -> str:
         name = word.partition("=")[0]
-        known = self._option_string_actions
+        known = self._option_string_actions if name.startswith("--") else ()
         near = [each for each in known if each.startswith(name)][:_MOST_NEAR] or _near(name, known)
-        near = near if name.startswith("--") else []
         return f"unknown option: {word}" + (f"; did you mean {' or '.join(near)}?" if near else "")
 
     def _get_positional_actions(self) -> list[argparse.Action]:
