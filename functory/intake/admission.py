@@ -6,8 +6,8 @@ against the same limits of size (the journal's) and the same quotas of what a te
 Quotas are not exact to the job: every daemon counts what it took itself since it last asked the store, and what it took
 before and the store did not have then. So a tenant may pass its quota by what other daemons take within `usage_life_s`,
 and by what they have in their journals. What a journal had when its daemon started counts when the store has it: to
-know whose it is, all of it would have to be read first. When the store is away, the last usage known is used: intake
-goes on into the journal, whose own limit then holds.
+know whose it is, all of it would have to be read first. When the store is away, or does not answer, the last usage
+known is used: intake goes on into the journal, whose own limit then holds.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -138,7 +138,7 @@ class Admission:
         seen = self._seen.get(tenant)
         if seen is None or abs(self._now_ms() - seen.asked_ms) >= self._usage_life_ms:
             # All that ask at once get the same object, and count on it one after the other.
-            seen = await self._looks.ask((tenant, self._forgotten), lambda: self._look(tenant))
+            seen = await self._looks.ask((tenant, self._forgotten), lambda: self._look(tenant), known=seen)
         return seen
 
     def knows_type(self, tenant: str, jobtype: str) -> bool:
@@ -159,7 +159,7 @@ class Admission:
         known, now_ms = self._types.get(tenant), self._now_ms()
         if known is None or (len(known.names) + len(new) > limit and abs(now_ms - known.asked_ms) >= _TYPES_LIFE_MS):
             about = (tenant, self._forgotten)
-            known = await self._looks_at_types.ask(about, lambda: self._look_at_types(tenant, now_ms))
+            known = await self._looks_at_types.ask(about, lambda: self._look_at_types(tenant, now_ms), known=known)
         wanted = known.names.union(jobtypes)  # all of them: a look may have found that one has no jobs any more
         if len(wanted) > len(known.names):
             _check("types", len(wanted), limit)

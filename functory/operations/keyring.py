@@ -2,10 +2,12 @@
 
 A verified key is trusted for LIFE_S without asking the store. So a revoked key works at most that long on other
 daemons, also for who waits there; on this one, the operation that revokes it clears the cache. While the store cannot
-be reached, a key that was good before stays good for GRACE_S, also over a restart (`daemon/kept_keys.py`): intake
-goes on into the journal. However many have waited with one key, the store is asked for it once.
+be reached, or does not answer, a key that was good before stays good for GRACE_S, also over a restart
+(`daemon/kept_keys.py`): intake goes on into the journal. However many come with one key, or have waited with it, the
+store is asked for it once.
 """
 
+import asyncio
 import hashlib
 import hmac
 import re
@@ -13,7 +15,7 @@ from contextlib import suppress
 from typing import Final
 
 from functory.errors import NotReadyYet, Unauthorized
-from functory.loops.one_look import OneLook
+from functory.loops.one_look import PATIENCE_S, OneLook
 from functory.operations.keys import hash_secret
 from functory.operations.principal import OPERATOR, Principal
 from functory.operations.service import Service
@@ -36,6 +38,8 @@ class KeyRing:
         self._cache = service.verified_keys
         self._looks: OneLook[tuple[str, int], VerifiedKey] = OneLook()
         """By public id, and by how often keys had changed: nobody gets the answer of a look of before a change."""
+        self._verifications: OneLook[tuple[bytes, int], VerifiedKey] = OneLook()
+        """By a hash of the whole key, and so on."""
 
     @property
     def changes(self) -> int:
@@ -61,28 +65,29 @@ class KeyRing:
         is, as long as the store cannot be reached. Raises Unauthorized."""
         if who.has_expired(self._service.now_ms()):
             raise Unauthorized(_NOT_GOOD)
-        with suppress(StoreUnavailable):
-            await self.recheck(who.key_id)
+        with suppress(StoreUnavailable, TimeoutError):
+            async with asyncio.timeout(PATIENCE_S):
+                await self.recheck(who.key_id)
 
     async def authenticate(self, text: str) -> Principal:
         """Verify a key. Raises Unauthorized, with the same message whatever is wrong; NotReadyYet if it cannot be
         told without the store."""
-        digest = _digest(text)
-        now_ms = self._service.now_ms()
+        match = _KEY.fullmatch(text)
+        if match is None:
+            raise Unauthorized(_NOT_GOOD)
+        digest, now_ms = _digest(text), self._service.now_ms()
         known, changes = self._cache.by_digest.get(digest), self._cache.changes
+        if known is not None and abs(now_ms - known.checked_ms) > GRACE_S * 1000:
+            known = None
         try:
-            principal = await self._verify(text, now_ms)
+            verified = await self._verifications.ask(
+                (digest, changes), lambda: self._verify(digest, match[1], match[2], changes), known=known
+            )
         except StoreUnavailable:
-            if known is None or abs(now_ms - known.checked_ms) > GRACE_S * 1000:
+            if known is None:
                 raise NotReadyYet(_UNCHECKED) from None
-            return _if_valid(known, now_ms)
-        except Unauthorized:
-            self._cache.by_digest.pop(digest, None)
-            raise
-        verified = VerifiedKey(principal, now_ms)
-        self._cache.keep(self._cache.by_digest, digest, verified, changes)
-        self._cache.keep(self._cache.by_id, principal.key_id, verified, changes)
-        return principal
+            verified = known
+        return _if_valid(verified, self._service.now_ms())
 
     async def recheck(self, key_id: str) -> Principal:
         """The principal of a key that was verified when a session or a wait began: it may have been revoked since.
@@ -107,17 +112,26 @@ class KeyRing:
         self._cache.keep(self._cache.by_id, key_id, known, changes)
         return known
 
-    async def _verify(self, text: str, now_ms: int) -> Principal:
-        match = _KEY.fullmatch(text)
-        if match is None:
-            raise Unauthorized(_NOT_GOOD)
-        key = await self._service.store.get_key(match[1])
+    async def _verify(self, digest: bytes, key_id: str, secret: str, changes: int) -> VerifiedKey:
+        """The key as the store has it, also for the cache. Raises Unauthorized, StoreUnavailable."""
+        try:
+            verified = await self._read(key_id, secret)
+        except Unauthorized:
+            self._cache.by_digest.pop(digest, None)
+            raise
+        self._cache.keep(self._cache.by_digest, digest, verified, changes)
+        self._cache.keep(self._cache.by_id, key_id, verified, changes)
+        return verified
+
+    async def _read(self, key_id: str, secret: str) -> VerifiedKey:
+        now_ms = self._service.now_ms()
+        key = await self._service.store.get_key(key_id)
         # Compare also when there is no such key: both answers take the same time.
         known_hash = key.hash if key is not None else bytes(32)
-        is_right = hmac.compare_digest(hash_secret(match[2]), known_hash)
+        is_right = hmac.compare_digest(hash_secret(secret), known_hash)
         if key is None or not is_right or (key.expires_ms is not None and key.expires_ms <= now_ms):
             raise Unauthorized(_NOT_GOOD)
-        return await self._principal(key)
+        return VerifiedKey(await self._principal(key), now_ms)
 
     async def _principal(self, key: ApiKey) -> Principal:
         scopes = frozenset(key.scopes)

@@ -51,13 +51,17 @@ class KnownWebhooks:
         return seen.webhook
 
     def last(self, tenant: str, name: str, now_ms: int, keys: int) -> KnownWebhook | None:
-        """As it was when the store could be asked, if that is not long ago and nothing was changed here since. It
-        counts as recent then: each look may last as long as senders wait."""
+        """As it was when the store could be asked, if that is not long ago and nothing was changed here since."""
         seen = self._there.get((tenant, name))
         if seen is None or abs(now_ms - seen.at_ms) > GRACE_S * 1000 or seen.keys != keys:
             return None
-        self._there[tenant, name] = seen._replace(asked_ms=now_ms)
         return seen.webhook
+
+    def asked_in_vain(self, tenant: str, name: str, now_ms: int) -> None:
+        """It counts as recent then, if it is known: each look may last as long as senders wait."""
+        seen = self._there.get((tenant, name))
+        if seen is not None:
+            self._there[tenant, name] = seen._replace(asked_ms=now_ms)
 
     def keep(self, tenant: str, name: str, webhook: KnownWebhook | None, at_ms: int, keys: int, changes: int) -> None:
         """keys, changes: as they were before the store was asked. If webhooks or secrets have changed since, the answer

@@ -196,18 +196,23 @@ async def accept(service: Service, webhook: KnownWebhook, name: str, delivery: D
 
 async def _look_up(service: Service, tenant: str, name: str, now_ms: int) -> KnownWebhook | None:
     known, keys, changes = service.known_webhooks, service.verified_keys.changes, service.known_webhooks.changes
+
+    async def look() -> KnownWebhook | None:
+        webhook = await _load(service, tenant, name)
+        known.keep(tenant, name, webhook, now_ms, keys, changes)
+        return webhook
+
+    last = known.last(tenant, name, now_ms, keys)
     try:
-        webhook = await known.looks.ask((tenant, name, keys + changes), lambda: _load(service, tenant, name))
+        return await known.looks.ask((tenant, name, keys + changes), look, known=last)
     except StoreUnavailable:
-        last = known.last(tenant, name, service.now_ms(), keys)
         if last is None:
             raise NotReadyYet(
                 "the store is away, and this daemon has not seen the webhook lately: nothing was accepted; try again"
                 " later"
             ) from None
+        known.asked_in_vain(tenant, name, service.now_ms())
         return last
-    known.keep(tenant, name, webhook, now_ms, keys, changes)
-    return webhook
 
 
 async def _load(service: Service, tenant: str, name: str) -> KnownWebhook | None:

@@ -46,8 +46,14 @@ Bucket = _Bucket
 T = TypeVar("T")
 
 DEFAULT_DATABASE: Final = "functory"
-DEFAULTS_MS: Final = {"serverSelectionTimeoutMS": 5_000, "socketTimeoutMS": 60_000}
-"""Unless the URL says otherwise."""
+DEFAULTS_MS: Final = {
+    "serverSelectionTimeoutMS": 5_000,
+    "socketTimeoutMS": 60_000,
+    "heartbeatFrequencyMS": 5_000,
+    "connectTimeoutMS": 5_000,
+}
+"""Unless the URL says otherwise. A server that hangs is found out by a heartbeat, after the last two together at the
+most: all calls that wait for it fail then."""
 RETRIES: Final = 4
 DUPLICATE_KEY: Final = 11000
 RETRY_BASE_S: Final = 0.05

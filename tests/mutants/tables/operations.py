@@ -6,8 +6,10 @@ KEYS = "tests/web/test_security.py tests/web/test_admin.py"
 SESSIONS = "tests/web/test_pages_security.py"
 SUBMIT = "tests/web/test_add.py tests/web/test_jobs.py tests/web/test_why.py"
 JOBS = "tests/web/test_jobs.py tests/web/test_why.py"
+HUNG = "tests/web/test_hung_store.py"
 
 keyring = in_file("functory/operations/keyring.py", KEYS)
+looks = in_file("functory/loops/one_look.py", "tests/unit/functory/test_one_look.py")
 principal = in_file("functory/operations/principal.py", f"tests/web/test_scopes.py {KEYS}")
 searching = in_file("functory/operations/searching.py", "tests/web/test_searching.py")
 sessions = in_file("functory/operations/sessions.py", SESSIONS)
@@ -97,9 +99,20 @@ MUTANTS: list[Mutant] = [
     ),
     keyring(
         "without the store every known key opens for ever",
-        "            if known is None or abs(now_ms - known.checked_ms) > GRACE_S * 1000:",
-        "            if known is None:",
+        "        if known is not None and abs(now_ms - known.checked_ms) > GRACE_S * 1000:",
+        "        if False:",
     ),
+    keyring("a store that hangs holds up known keys", "changes), known=known\n", "changes)\n", tests=HUNG),
+    keyring(
+        "a store that hangs holds up who has waited", "asyncio.timeout(PATIENCE_S)", "asyncio.timeout(None)", tests=HUNG
+    ),
+    keyring(
+        "a key that is revoked stays known", "            self._cache.by_digest.pop(digest, None)\n", "", tests=HUNG
+    ),
+    looks("each has the patience of one", "now.begun_s + PATIENCE_S - loop.time()", "PATIENCE_S"),
+    looks("whoever knows an answer gets that one", "if now.task.done() else known", "if False else known"),
+    quotas("a store that hangs holds up who has a quota", "_look(tenant), known=seen)", "_look(tenant))", tests=HUNG),
+    quotas("a store that hangs holds up new types", ", now_ms), known=known)", ", now_ms))", tests=HUNG),
     keyring(
         "a session outlives its key",
         "        return _if_valid(known, now_ms)\n\n    async def _look",

@@ -53,7 +53,7 @@ MUTANTS: list[Mutant] = [
     admission("bytes in the journal do not count", "usage.size_bytes + unstored.size_bytes", "usage.size_bytes"),
     admission(
         "each request has a quota of its own",
-        "await self._looks.ask((tenant, self._forgotten), lambda: self._look(tenant))",
+        "await self._looks.ask((tenant, self._forgotten), lambda: self._look(tenant), known=seen)",
         "await self._look(tenant)",
     ),
     handler_cache("large handlers take all memory", " or self._bytes > _MOST_BYTES", ""),

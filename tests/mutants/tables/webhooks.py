@@ -87,8 +87,11 @@ MUTANTS: list[Mutant] = [
     ),
     known(
         "each delivery waits for a store that is away",
-        "        self._there[tenant, name] = seen._replace(asked_ms=now_ms)\n",
-        "",
+        "            self._there[tenant, name] = seen._replace(asked_ms=now_ms)\n",
+        "            pass\n",
+    ),
+    operations(
+        "a store that hangs holds up deliveries", "look, known=last)", "look)", tests="tests/web/test_hung_store.py"
     ),
     known("a change of a webhook waits", "                del where[known]", "                pass"),
     known(
