@@ -3,8 +3,8 @@
 main.py         the parser, and from errors to messages and exit codes (failures.py)
 command_parser.py    lets options stand anywhere among the words of a command
 serve.py        `serve`; settings.py its flags, and `config`
-jobs.py, handlers.py, tenants.py, scoreboard.py, queues.py, rates.py, consumers.py, operator.py, health.py    talk to a
-                server
+jobs.py, handlers.py, tenants.py, scoreboard.py, limits.py, queues.py, rates.py, consumers.py, operator.py, health.py
+                talk to a server
 remote.py       what these have in common; many_jobs.py what `cancel`, `delete` and `replay` of many jobs have
 folders.py      `deploy`: a folder as a handler; dev.py `init`, `test` and `dev` on this machine
 alerts.py       `alert`: what a tenant wants to be told of

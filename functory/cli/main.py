@@ -41,6 +41,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "export": "print whole jobs as JSON, one a line: payload, result, log",
     },
     "scoreboard": {"scoreboard": "waiting, running and ended jobs by type"},
+    "limits": {"limits": "what the tenant has of what it may have"},
     "queues": {
         "replay": "run finished jobs again, chosen by a filter",
         "cancel": "cancel unfinished jobs, chosen by a filter",

@@ -7,13 +7,14 @@ from functory.cli.answers import counted, moment
 from functory.cli.arguments import given, limit_pair
 from functory.cli.commands import Commands
 from functory.cli.confirmation import add_yes, confirm_name
+from functory.cli.limits import given_limits, in_words, stored
 from functory.cli.remote import add_remote, show, show_table
 from functory.errors import ClientError, Conflict, InvalidInput
 from functory.wire.scopes import LIMITS, OPERATOR_SCOPES, TENANT_SCOPES
 
 if TYPE_CHECKING:
     from functory.client import Client
-    from functory.wire.admin import KeyWithSecret, Tenant, TenantWithUsage
+    from functory.wire.admin import KeyWithSecret, Tenant
 
 _CONFLICT: Final = 409
 
@@ -114,20 +115,22 @@ async def run_create(client: "Client", arguments: argparse.Namespace) -> int:
 
 async def run_list(client: "Client", arguments: argparse.Namespace) -> int:
     answer = await client.list_tenants()
-    rows = [(t.name, t.weight, moment(t.created_ms), _state(t), _limits(t)) for t in answer.tenants]
+    rows = [
+        (t.name, t.weight, moment(t.created_ms), _state(t), in_words(given_limits(t.limits))) for t in answer.tenants
+    ]
     headers = ["tenant", "weight", "since", "state", "limits"]
     return show_table(arguments, answer, headers, rows, "No tenants yet. Create one: functory tenant create NAME")
 
 
 async def run_show(client: "Client", arguments: argparse.Namespace) -> int:
     tenant = await client.get_tenant(arguments.name)
-    return _tell(arguments, tenant, f"stored   {_stored(tenant)}")
+    return _tell(arguments, tenant, f"stored   {stored(tenant.usage, tenant.limits)}")
 
 
 async def run_change(client: "Client", arguments: argparse.Namespace) -> int:
     changes: dict[str, Any] = given(weight=arguments.weight)
     if arguments.limit:
-        limits = _given_limits(await client.get_tenant(arguments.name))
+        limits = given_limits((await client.get_tenant(arguments.name)).limits)
         changes["limits"] = {} if arguments.no_limits else limits
         changes["limits"] |= dict(arguments.limit)
     elif arguments.no_limits:
@@ -192,28 +195,9 @@ def _tell_key(arguments: argparse.Namespace, key: "KeyWithSecret") -> int:
 
 def _tell(arguments: argparse.Namespace, tenant: "Tenant", *more: str) -> int:
     lines = [f"tenant   {tenant.name}", f"weight   {tenant.weight}", f"since    {moment(tenant.created_ms)}"]
-    lines += [f"state    {_state(tenant)}", f"limits   {_limits(tenant) or 'none'}"]
+    lines += [f"state    {_state(tenant)}", f"limits   {in_words(given_limits(tenant.limits)) or 'none'}"]
     return show(arguments, tenant, "\n".join([*lines, *more]))
-
-
-def _stored(tenant: "TenantWithUsage") -> str:
-    """What it has of what it may have."""
-    usage, limits = tenant.usage, tenant.limits
-    parts = [(usage.jobs, limits.max_jobs, "job"), (usage.size_bytes, limits.max_bytes, "byte")]
-    parts.append((usage.handlers, limits.max_handlers, "handler"))
-    return ", ".join(
-        counted(count, what) if most is None else f"{count:,} of {counted(most, what)}" for count, most, what in parts
-    )
 
 
 def _state(tenant: "Tenant") -> str:
     return "suspended" if tenant.suspended else "deleting" if tenant.deleting else "active"
-
-
-def _limits(tenant: "Tenant") -> str:
-    return " ".join(f"{name}={str(value).lower()}" for name, value in _given_limits(tenant).items())
-
-
-def _given_limits(tenant: "Tenant") -> dict[str, Any]:
-    names = tenant.limits.__struct_fields__
-    return {name: getattr(tenant.limits, name) for name in names if getattr(tenant.limits, name) is not None}

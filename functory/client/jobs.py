@@ -19,7 +19,7 @@ from functory.wire.payloads import encode
 from functory.wire.refusals import problem
 from functory.wire.requests import add_request
 from functory.wire.schedules import NextTimes
-from functory.wire.scoreboard import BucketList, FailureList, Scoreboard
+from functory.wire.scoreboard import Allowance, BucketList, FailureList, Scoreboard
 
 MOST_AT_ONCE: Final = 1000
 _LOOK_S: Final = 30.0
@@ -190,6 +190,10 @@ class JobCalls(Transport):
     async def scoreboard(self, *, window_s: int = 3600) -> Scoreboard:
         query = {"window_s": window_s}
         return await self._call("GET", self._path("scoreboard"), Scoreboard, query=query)
+
+    async def limits(self) -> Allowance:
+        """What the tenant has of what it may have."""
+        return await self._call("GET", self._path("limits"), Allowance)
 
     async def failures(self, **filters: object) -> FailureList:
         return await self._call("GET", self._path("failures"), FailureList, query=filters)

@@ -19,7 +19,7 @@ from functory.intake.weights import Weight
 from functory.loops.one_look import OneLook
 from functory.tenant_limits import TenantLimits
 from journal import Journal
-from store.base import Store, Usage
+from store.base import Store, TypeCounters, Usage
 from store.errors import StoreUnavailable
 
 _NOTHING: Final = Usage(0, 0, 0)
@@ -33,6 +33,9 @@ _TYPES_LIFE_MS: Final = 10_000
 FREE_RESULT_BYTES: Final = 1024
 """A result up to this size is always kept: a tenant at its quota still learns how its jobs ended. It counts, though,
 and a tenant that is over its quota gets nothing new in."""
+
+_IN_WORDS: Final = {"types": ("types with jobs that are not over", "all jobs of one have ended")}
+"""What a quota counts that is not simply stored, and when there is less of it."""
 
 
 class _Seen:
@@ -171,8 +174,7 @@ class Admission:
             rows = await self._store.get_counters(tenant, now_ms=now_ms)
         except StoreUnavailable:
             return self._types.get(tenant) or _Types(now_ms, set())
-        live = {row.jobtype for row in rows if row.paused or row.waiting + row.deferred + row.running + row.blocked}
-        known = _Types(now_ms, live)
+        known = _Types(now_ms, {row.jobtype for row in rows if is_live(row)})
         if self._forgotten == forgotten:
             if tenant not in self._types and len(self._types) >= self._max_tenants:
                 del self._types[next(iter(self._types))]
@@ -218,10 +220,16 @@ class Admission:
         return Weight(unstored.lines + storing.lines, unstored.size_bytes + storing.size_bytes)
 
 
+def is_live(row: TypeCounters) -> bool:
+    """Whether a type counts against the limit of types."""
+    return row.paused or row.waiting + row.deferred + row.running + row.blocked > 0
+
+
 def _check(what: str, wanted: int, limit: int | None) -> None:
     if limit is not None and wanted > limit:
+        text, remedy = _IN_WORDS.get(what, (f"{what} stored", "older results are purged"))
         raise QuotaExceeded(
-            f"the tenant would have {wanted} {what} stored, and may have {limit}: wait until older results are purged,"
+            f"the tenant would have {wanted} {text}, and may have {limit}: wait until {remedy},"
             " or ask the operator for more",
             detail={"quota": f"max_{what}", "limit": limit, "wanted": wanted},
             retry_after_s=_RETRY_AFTER_S,

@@ -30,5 +30,6 @@ authentication found; no tenant's name is ever taken from a request's content.
     type_controls.py   pauses of types, rate domains, how far an indexed queue has come
     scoreboard.py      a tenant's board; figures.py what pages and metrics show;
                        tenant_metrics.py what a tenant's own Prometheus reads; recent_waiting.py what waits, shared
+    allowance.py       what a tenant has of what it may have
     tenants.py, keys.py, daemons.py, audit.py    the operator's
 """

@@ -1,10 +1,12 @@
-"""The figures of a tenant for its own Prometheus: counters since each type exists, what there is now, and how long the
-runs of the last minutes took and waited. Nothing here reads a job."""
+"""The figures of a tenant for its own Prometheus: counters since each type exists, what there is now, how long the
+runs of the last minutes took and waited, and how much it has of what it may have. Nothing here reads a job."""
 
 from typing import Final, NamedTuple
 
 from functory.loops.slices import Slices
+from functory.operations.allowance import Allowance, allowance_beside
 from functory.operations.figures import counters_of
+from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.type_patterns import check_named
 from store.base import Histogram, TypeCounters
@@ -41,13 +43,15 @@ class TenantMetrics(NamedTuple):
     tenant: str
     window_s: float
     types: list[TypeFigures]
+    allowance: Allowance
 
 
-async def tenant_metrics(service: Service, tenant: str, named: str | None) -> TenantMetrics:
+async def tenant_metrics(service: Service, who: Principal, named: str | None) -> TenantMetrics:
     """The types that have or had a job, in order; only those that `named`, a type or a pattern, matches. Raises
     InvalidInput."""
     matches = glob_matcher("*" if named is None else check_named(named))
     cost = _ROW if named is None else glob_cost(named)
+    tenant = who.tenant
     store, now_ms, slices = service.store, service.now_ms(), Slices()
     oldest_ms = {
         each.jobtype: each.oldest_due_ms for each in await service.recent_waiting.of(tenant, store, service.now_ms)
@@ -67,4 +71,4 @@ async def tenant_metrics(service: Service, tenant: str, named: str | None) -> Te
         if matches(type_of(row.jobtype)):
             age_s = max(now_ms - oldest_ms.get(row.jobtype, now_ms), 0) / 1000
             types.append(TypeFigures(row, age_s, recent.get(row.jobtype) or RecentRuns()))
-    return TenantMetrics(tenant, (now_ms - since_ms) / 1000, types)
+    return TenantMetrics(tenant, (now_ms - since_ms) / 1000, types, await allowance_beside(service, who, counters))

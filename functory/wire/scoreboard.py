@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from functory.tenant_limits import TenantLimits
 from functory.wire.base import Answer, Request, TimeMs, TypeName
 
 
@@ -51,6 +52,22 @@ class UsageRow(Answer):
     jobs: int
     size_bytes: int
     handlers: int
+
+
+class AllowanceUsage(UsageRow):
+    """And the types of which it has jobs that are not over, or that are paused."""
+
+    types: int
+
+
+class Allowance(Answer):
+    """What a tenant has of what it may have. `limits`: null where the operator set none; then there is none, or the one
+    that all tenants have. While a tenant is `suspended` it can only read."""
+
+    tenant: str
+    suspended: bool
+    usage: AllowanceUsage
+    limits: TenantLimits
 
 
 class Scoreboard(Answer):

@@ -77,9 +77,9 @@ async def test_one_may_ask_for_some_types_only(site: Site) -> None:
     await site.add("x", path="/acme/job/mail.out/add")
     await site.intake.flush()
     assert {
-        'type="mail.out"' in name for name in await samples(site, "/acme/metrics?type=mail*") if "type" in name
+        'type="mail.out"' in name for name in await samples(site, "/acme/metrics?type=mail*") if "type=" in name
     } == {True}
-    assert [name for name in await samples(site, "/acme/metrics?type=mail") if "type" in name] == []
+    assert [name for name in await samples(site, "/acme/metrics?type=mail") if "type=" in name] == []
     assert (await site.get("/acme/metrics?type=a b")).status == 422
     assert (await site.get(f"/acme/metrics?type={'*' * 128}")).status == 422
 

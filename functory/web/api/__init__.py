@@ -10,7 +10,7 @@ workers.py    take jobs, renew, report, give back
 logs.py       the log of a job, as it is or followed
 legacy.py     paths of the systems that came before
 handlers.py   register and try handlers; handler_fields.py a handler as JSON
-results.py    lists, scoreboard, failures
+results.py    lists, scoreboard, failures, limits
 schedules.py  list, pause and resume jobs that repeat; the next times of a pattern
 control.py    pauses and rates of a tenant's own types
 consumers.py  work through the jobs of a type by number

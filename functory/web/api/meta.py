@@ -48,7 +48,7 @@ async def get_tenant_metrics(call: Call, query: MetricsQuery) -> web.Response:
 
 
 async def _tenant_metrics(call: Call, query: MetricsQuery) -> bytes:
-    return await render_tenant(await tenant_metrics(call.service, call.tenant, query.type))
+    return await render_tenant(await tenant_metrics(call.service, call.principal, query.type))
 
 
 @routes.add("GET", "/openapi.json", scope=None, summary="This interface as OpenAPI 3.1", answer=dict)

@@ -1,4 +1,4 @@
-"""Routes of results: listings, raw results, children, the scoreboard, failures."""
+"""Routes of results: listings, raw results, children, the scoreboard, failures; what a tenant may have."""
 
 from typing import Final
 
@@ -8,6 +8,7 @@ from aiohttp import web
 from functory.errors import Missing
 from functory.loops.slices import Slices
 from functory.operations import jobs, scoreboard, type_controls
+from functory.operations.allowance import allowance
 from functory.operations.finding import states_meant
 from functory.operations.jobs import Queued
 from functory.operations.searching import Listing, search
@@ -20,6 +21,8 @@ from functory.web.http.routes import Routes
 from functory.wire.base import Request
 from functory.wire.jobs import IndexAnswer, Page, ResultsQuery
 from functory.wire.scoreboard import (
+    Allowance,
+    AllowanceUsage,
     BucketList,
     BucketRow,
     BucketsQuery,
@@ -109,6 +112,20 @@ async def get_result(call: Call) -> web.StreamResponse:
 async def get_scoreboard(call: Call, query: ScoreboardQuery) -> web.Response:
     """Made once for all who ask at the same time, and in slices: a tenant may have thousands of types."""
     return json_bytes(await call.web.looks.ask(call.tenant, query.window_s, lambda: _board(call, query.window_s)))
+
+
+@routes.add(
+    "GET", "/{tenant}/limits", scope="read", summary="What the tenant has of what it may have", answer=Allowance
+)
+async def get_limits(call: Call) -> web.Response:
+    """Made once for all who ask at the same time, as it looks at all types."""
+    return json_bytes(await call.web.looks.ask(call.tenant, "limits", lambda: _limits(call)))
+
+
+async def _limits(call: Call) -> bytes:
+    found = await allowance(call.service, call.principal)
+    usage = AllowanceUsage(found.jobs, found.size_bytes, found.handlers, found.types)
+    return msgspec.json.encode(Allowance(call.tenant, call.principal.suspended, usage, found.limits))
 
 
 async def _board(call: Call, window_s: int) -> bytes:

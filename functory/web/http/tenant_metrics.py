@@ -4,6 +4,7 @@ They stay: docs/alerts.md lists them."""
 from typing import Final
 
 from functory.loops.slices import Slices
+from functory.operations.allowance import Allowance
 from functory.operations.tenant_metrics import TenantMetrics, TypeFigures
 from functory.web.http.metrics import ENDINGS, NOW
 from functory.web.http.prometheus_text import sample
@@ -35,7 +36,30 @@ async def render_tenant(found: TenantMetrics) -> bytes:
             texts[name] += "".join(f"{line}\n" for line in lines).encode()
         await slices.spend(_ROW)
     window = sample("recent_window_seconds", {"tenant": found.tenant}, found.window_s)
-    return b"".join([f"# TYPE functory_recent_window_seconds gauge\n{window}\n".encode(), *texts.values()])
+    return b"".join(
+        [
+            f"# TYPE functory_recent_window_seconds gauge\n{window}\n".encode(),
+            _render_allowance(found.tenant, found.allowance).encode(),
+            *texts.values(),
+        ]
+    )
+
+
+def _render_allowance(tenant: str, it: Allowance) -> str:
+    """Of what there is no limit, there is no sample of one."""
+    may = it.limits
+    of = {
+        "jobs": (it.jobs, may.max_jobs),
+        "bytes": (it.size_bytes, may.max_bytes),
+        "handlers": (it.handlers, may.max_handlers),
+        "types": (it.types, may.max_types),
+    }
+    used = [sample("usage", {"tenant": tenant, "of": what}, has) for what, (has, _) in of.items()]
+    most = [
+        sample("limit", {"tenant": tenant, "of": what}, limit) for what, (_, limit) in of.items() if limit is not None
+    ]
+    lines = ["# TYPE functory_usage gauge", *used, "# TYPE functory_limit gauge", *most]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _lines_of(tenant: str, figures: TypeFigures) -> dict[str, list[str]]:

@@ -9,6 +9,7 @@ JOBS = "tests/web/test_jobs.py tests/web/test_why.py"
 HUNG = "tests/web/test_hung_store.py"
 
 keyring = in_file("functory/operations/keyring.py", KEYS)
+allowance = in_file("functory/operations/allowance.py", "tests/web/test_limits.py")
 looks = in_file("functory/loops/one_look.py", "tests/unit/functory/test_one_look.py")
 principal = in_file("functory/operations/principal.py", f"tests/web/test_scopes.py {KEYS}")
 searching = in_file("functory/operations/searching.py", "tests/web/test_searching.py")
@@ -112,6 +113,13 @@ MUTANTS: list[Mutant] = [
     looks("each has the patience of one", "now.begun_s + PATIENCE_S - loop.time()", "PATIENCE_S"),
     looks("whoever knows an answer gets that one", "if now.task.done() else known", "if False else known"),
     quotas("a store that hangs holds up who has a quota", "_look(tenant), known=seen)", "_look(tenant))", tests=HUNG),
+    allowance("the limit of types that all have is not told", "    if limits.max_types is None:", "    if False:"),
+    quotas(
+        "types that are over count",
+        "    return row.paused or ",
+        "    return True or ",
+        tests="tests/web/test_limits.py",
+    ),
     quotas("a store that hangs holds up new types", ", now_ms), known=known)", ", now_ms))", tests=HUNG),
     keyring(
         "a session outlives its key",
