@@ -43,9 +43,13 @@ class Figures(NamedTuple):
     """Runs in the window, whatever became of them; asked for a share only."""
     since_ms: int | None = None
     """Since when the oldest job waits, or nobody has asked; None: nothing waits."""
+    used: float = 0.0
+    """The share of the quota of which most is used."""
 
 
 def holds(terms: Terms, figures: Figures, moment: Moment) -> bool:
+    if terms.when == "quota":
+        return terms.share_above is not None and figures.used > terms.share_above
     if terms.when == "failures" and terms.share_above is not None:
         return figures.ended >= max(terms.at_least, 1) and figures.found / figures.ended > terms.share_above
     if terms.when in {"failures", "backlog"}:
@@ -61,6 +65,8 @@ def value_of(terms: Terms, figures: Figures, moment: Moment) -> float:
         return round(figures.found / figures.ended, 4) if figures.ended else 0.0
     if terms.when in {"waiting", "no_worker"}:
         return 0.0 if figures.since_ms is None else moment.age_ms(figures.since_ms) / 1000
+    if terms.when == "quota":
+        return round(figures.used, 4)
     return figures.found
 
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-When = Literal["failures", "waiting", "backlog", "silent", "no_worker"]
+When = Literal["failures", "waiting", "backlog", "silent", "no_worker", "quota"]
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,10 +16,11 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     backlog     more than `more_than` jobs wait
     silent      in the last window_s no job ended ok
     no_worker   jobs wait, and for longer_than_s no worker has asked for them, or their type has had no handler
+    quota       the tenant has more than a share `share_above` of what it may have stored, or of its types
     """
 
     type: str
-    """A type, or a GLOB pattern: then the figures of all types that it matches count together."""
+    """A type, or a GLOB pattern: then the figures of all types that it matches count together. `*` for a quota."""
     notify: str
     """The type of the jobs that tell of a change."""
     when: When

@@ -14,6 +14,7 @@ _FIELDS: Final = {
     "backlog": ("more_than",),
     "silent": ("window_s",),
     "no_worker": ("longer_than_s",),
+    "quota": ("share_above",),
 }
 _HEADS: Final[dict[Told, str]] = {"firing": "FIRING", "resolved": "RESOLVED", "test": "TEST"}
 
@@ -39,19 +40,24 @@ def condition_of(terms: Terms) -> dict[str, Any]:
 
 def in_words(terms: Terms) -> str:
     """`more than 5 failures in 10 minutes`"""
-    if terms.when == "failures" and terms.share_above is not None:
-        least = f" of at least {terms.at_least} runs" if terms.at_least > 1 else ""
-        return f"more than {terms.share_above:.4g} failed{least} in {_span(terms.window_s)}"
     if terms.when == "failures":
-        failures = "1 failure" if terms.more_than == 1 else f"{terms.more_than} failures"
-        return f"more than {failures} in {_span(terms.window_s)}"
+        return f"more than {_failures(terms)} in {_span(terms.window_s)}"
     if terms.when == "waiting":
         return f"a job waits for more than {_span(terms.longer_than_s)}"
     if terms.when == "backlog":
         return "more than 1 job waits" if terms.more_than == 1 else f"more than {terms.more_than} jobs wait"
     if terms.when == "silent":
         return f"no job ended ok in {_span(terms.window_s)}"
+    if terms.when == "quota":
+        return f"more than {terms.share_above or 0:.4g} of a quota is used"
     return f"jobs wait, and nobody has served them for more than {_span(terms.longer_than_s)}"
+
+
+def _failures(terms: Terms) -> str:
+    if terms.share_above is None:
+        return "1 failure" if terms.more_than == 1 else f"{terms.more_than} failures"
+    least = f" of at least {terms.at_least} runs" if terms.at_least > 1 else ""
+    return f"{terms.share_above:.4g} failed{least}"
 
 
 def payload_of(tenant: str, terms: Terms, telling: Telling) -> str:

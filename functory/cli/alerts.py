@@ -20,7 +20,8 @@ examples:
   functory alert set slow --type resize --notify tell --waiting 5m
   functory alert set full --type resize --notify tell --backlog 10000
   functory alert set nightly --type report --notify tell --silent 26h
-  functory alert set no-worker --type render --notify tell --no-worker 10m"""
+  functory alert set no-worker --type render --notify tell --no-worker 10m
+  functory alert set nearly-full --notify tell --quota 0.8"""
 
 
 def add_commands(commands: Commands) -> None:
@@ -51,7 +52,9 @@ def _add_set(actions: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     put.add_argument("name")
-    put.add_argument("--type", required=True, help="a type, or a GLOB pattern: then all that it matches count together")
+    put.add_argument(
+        "--type", help="a type, or a GLOB pattern: then all that it matches count together; not for --quota"
+    )
     put.add_argument("--notify", required=True, metavar="TYPE", help="the type of the jobs that tell of a change")
     when = put.add_argument_group("condition (one of these)").add_mutually_exclusive_group(required=True)
     when.add_argument("--failures", type=int, metavar="N", help="more than N failed runs within --window")
@@ -62,6 +65,7 @@ def _add_set(actions: Any) -> None:
     when.add_argument(
         "--no-worker", type=seconds, metavar="TIME", help="jobs wait, and nobody has served them for longer"
     )
+    when.add_argument("--quota", type=float, metavar="P", help="more than this share of a quota is used, such as 0.8")
     put.add_argument("--window", type=seconds, metavar="TIME", help="for failures: within this time (default: 10m)")
     put.add_argument("--at-least", type=int, metavar="N", help="with --failure-share: not with fewer runs than this")
     put.add_argument("--for", dest="hold", type=seconds, metavar="TIME", help="fire when it has held for this time")
@@ -72,7 +76,7 @@ def _add_set(actions: Any) -> None:
 async def run_set(client: "Client", arguments: argparse.Namespace) -> int:
     from functory.cli.job_adding import has_no_handler  # noqa: PLC0415 (not for the parser)
 
-    settings = {"type": arguments.type, "notify": arguments.notify, **_condition(arguments)}
+    settings = {"type": _watched(arguments), "notify": arguments.notify, **_condition(arguments)}
     settings |= {
         name: value for name, value in (("for_s", arguments.hold), ("calm_s", arguments.calm)) if value is not None
     }
@@ -82,6 +86,13 @@ async def run_set(client: "Client", arguments: argparse.Namespace) -> int:
     return show(arguments, {"created": created}, f"{arguments.name} is {'set' if created else 'changed'}.")
 
 
+def _watched(arguments: argparse.Namespace) -> str:
+    """Raises InvalidInput."""
+    if arguments.type is None and arguments.quota is None:
+        raise InvalidInput("--type is needed: the type, or a pattern of types, that the rule watches.")
+    return arguments.type or "*"
+
+
 def _condition(arguments: argparse.Namespace) -> dict[str, object]:
     """Raises InvalidInput for options that belong to another condition."""
     is_about_failures = arguments.failures is not None or arguments.failure_share is not None
@@ -89,18 +100,18 @@ def _condition(arguments: argparse.Namespace) -> dict[str, object]:
         raise InvalidInput("--window is for --failures and --failure-share.")
     if arguments.failure_share is None and arguments.at_least is not None:
         raise InvalidInput("--at-least is for --failure-share.")
-    window_s = 600 if arguments.window is None else arguments.window
-    if arguments.failures is not None:
-        return {"when": "failures", "more_than": arguments.failures, "window_s": window_s}
-    if arguments.failure_share is not None:
-        share = {"share_above": arguments.failure_share, "window_s": window_s}
-        return {"when": "failures", **share, **given(at_least=arguments.at_least)}
+    if is_about_failures:
+        window_s = 600 if arguments.window is None else arguments.window
+        more = given(more_than=arguments.failures, share_above=arguments.failure_share, at_least=arguments.at_least)
+        return {"when": "failures", "window_s": window_s, **more}
     if arguments.waiting is not None:
         return {"when": "waiting", "longer_than_s": arguments.waiting}
     if arguments.backlog is not None:
         return {"when": "backlog", "more_than": arguments.backlog}
     if arguments.silent is not None:
         return {"when": "silent", "window_s": arguments.silent}
+    if arguments.quota is not None:
+        return {"when": "quota", "share_above": arguments.quota}
     return {"when": "no_worker", "longer_than_s": arguments.no_worker}
 
 

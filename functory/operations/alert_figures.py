@@ -11,7 +11,9 @@ from typing import Final
 from functory.alerts.judgement import Figures
 from functory.alerts.terms import Terms
 from functory.loops.slices import Slices
+from functory.operations.allowance import allowance_beside, most_used
 from functory.operations.figures import counters_of
+from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.type_patterns import is_pattern
 from functory.workers.unasked import JUST_NOW_MS
@@ -35,9 +37,10 @@ Counts = Mapping[str, int]
 class TenantFigures:
     """Of one look: what was asked is kept until it is over, and of windows the last."""
 
-    def __init__(self, service: Service, tenant: str, now_ms: int) -> None:
+    def __init__(self, service: Service, who: Principal, now_ms: int) -> None:
         self._service = service
-        self._tenant = tenant
+        self._who = who
+        self._tenant = who.tenant
         self._now_ms = now_ms
         self._counters: Sequence[TypeCounters] | None = None
         self._counts: dict[frozenset[Code], Counts] = {}
@@ -49,6 +52,8 @@ class TenantFigures:
     async def of(self, terms: Terms, notifying: Collection[str]) -> Figures:
         """Of the types that a rule means. A pattern never means types that notify: the failure of one would be told by
         the next, for ever. Raises StoreUnavailable."""
+        if terms.when == "quota":
+            return Figures(used=most_used(await allowance_beside(self._service, self._who, await self._all_counters())))
         jobtypes = await self._jobtypes(terms.type, notifying)
         if terms.when == "failures":
             failed = _sum(await self._ended(FAILED, terms.window_s), jobtypes)

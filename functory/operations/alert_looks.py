@@ -65,7 +65,7 @@ async def look_at_alerts(
     places = {rule.terms.window_s: place for place, rule in enumerate(rules)}
     rules.sort(key=lambda rule: places[rule.terms.window_s])
     notifying = {rule.terms.notify for rule in rules}
-    figures = TenantFigures(service, tenant, moment.now_ms)
+    figures = TenantFigures(service, who, moment.now_ms)
     for rule in rules:
         try:
             await _look_at(service, who, rule, await figures.of(rule.terms, notifying), moment, new_key)

@@ -31,6 +31,7 @@ _NEEDS: Final = {
     "waiting": "longer_than_s",
     "silent": "window_s",
     "no_worker": "longer_than_s",
+    "quota": "share_above",
 }
 """What a rule must say beside what it watches for."""
 
@@ -149,8 +150,10 @@ def check_terms(name: str, terms: Terms) -> None:
             " needs so long to know of workers that wait at another one",
             detail={"field": "longer_than_s"},
         )
-    if terms.share_above is not None and terms.when != "failures":
-        raise InvalidInput("share_above is for failures only", detail={"field": "share_above"})
+    if terms.share_above is not None and terms.when not in {"failures", "quota"}:
+        raise InvalidInput("share_above is for failures and quota only", detail={"field": "share_above"})
+    if terms.when == "quota" and terms.type != "*":
+        raise InvalidInput("a quota is that of all types: type must be *", detail={"field": "type"})
 
 
 async def _withdraw_if_too_many(service: Service, tenant: str, name: str) -> None:

@@ -23,6 +23,32 @@ class Allowance(NamedTuple):
     """With the limit of types that all have who have none of their own."""
 
 
+class Quota(NamedTuple):
+    what: str
+    used: int
+    limit: int | None
+
+    @property
+    def share(self) -> float:
+        if self.limit is None:
+            return 0.0
+        return self.used / self.limit if self.limit else float(self.used > 0)
+
+
+def quotas(it: Allowance) -> list[Quota]:
+    return [
+        Quota("jobs", it.jobs, it.limits.max_jobs),
+        Quota("bytes", it.size_bytes, it.limits.max_bytes),
+        Quota("handlers", it.handlers, it.limits.max_handlers),
+        Quota("types", it.types, it.limits.max_types),
+    ]
+
+
+def most_used(it: Allowance) -> float:
+    """The share of the quota of which most is used."""
+    return max(quota.share for quota in quotas(it))
+
+
 async def allowance(service: Service, who: Principal) -> Allowance:
     return await allowance_beside(service, who, await counters_of(service, who.tenant))
 

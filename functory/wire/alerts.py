@@ -7,7 +7,7 @@ from msgspec import Meta
 from functory.wire.base import Answer, Request, TimeMs, TypeName
 from functory.wire.scoreboard import NamedTypes
 
-When = Literal["failures", "waiting", "backlog", "silent", "no_worker"]
+When = Literal["failures", "waiting", "backlog", "silent", "no_worker", "quota"]
 Phase = Literal["ok", "rising", "firing", "calming"]
 Jobs = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 WindowSeconds = Annotated[int, Meta(ge=60, le=604_800)]
@@ -20,7 +20,8 @@ class AlertBody(Request):
     `failures`: in the last `window_s` more than `more_than` runs failed; or, of at least `at_least` runs, a share above
     `share_above`. `waiting`: a job has waited for more than `longer_than_s`. `backlog`: more than `more_than` jobs
     wait. `silent`: in the last `window_s` no job ended ok. `no_worker`: jobs wait, and for `longer_than_s` no worker
-    has asked for them, or there is no handler. It must hold for `for_s` to fire, and not hold for `calm_s` to be over.
+    has asked for them, or there is no handler. `quota`: of a quota of the tenant, what is stored or its types, a share
+    above `share_above` is used; `type` is `*`. It must hold for `for_s` to fire, and not hold for `calm_s` to be over.
     """
 
     type: NamedTypes

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from functory.errors import QuotaExceeded
 from functory.operations.service import OperationSettings
 from functory.operations.tenants import update_tenant
 from functory.tenant_limits import TenantLimits
@@ -249,3 +250,10 @@ async def test_jobs_count_while_they_wait_for_their_turn_to_be_created(
     site.clock.advance(2)
     await site.add(*"xxxxxx")
     assert await stored(site) == 1 + 3 * 21 + 6
+
+
+async def test_requests_that_come_at_once_share_what_is_left(site: Site) -> None:
+    limits = TenantLimits(max_jobs=3)
+    takes = (site.service.admission.take("acme", limits, jobs=1, size_bytes=1) for _ in range(8))
+    answers = await asyncio.gather(*takes, return_exceptions=True)
+    assert Counter(map(type, answers)) == {type(None): 3, QuotaExceeded: 5}

@@ -35,6 +35,7 @@ async def form_of(visit: Visitor, path: str) -> dict[str, str]:
         ({"kind": "waiting", "for": "2m"}, {"when": "waiting", "longer_than_s": 600, "for_s": 120}),
         ({"kind": "backlog", "number": "10000"}, {"when": "backlog", "more_than": 10_000}),
         ({"kind": "silent", "time": "26h"}, {"when": "silent", "window_s": 93_600}),
+        ({"kind": "quota", "type": "", "number": "80"}, {"type": "*", "when": "quota", "share_above": 0.8}),
         ({"kind": "no_worker", "calm": "1h"}, {"when": "no_worker", "longer_than_s": 600, "calm_s": 3600}),
     ],
 )
@@ -72,6 +73,7 @@ async def test_a_rule_is_muted_tested_and_deleted(site: Site) -> None:
     [
         ({"time": "soon"}, "The time: "),
         ({"time": "5s"}, "The time in seconds must be"),
+        ({"kind": "quota", "number": "80"}, "A quota is that of all types: type must be *"),
         ({"kind": "no_worker", "time": "10s"}, "An alert for no_worker takes at least 30 seconds, not 10"),
         ({"number": "many"}, "N must be"),
         ({"kind": "share", "number": "many"}, "N is a number of percent"),

@@ -74,6 +74,8 @@ async def test_what_changes_a_rule_is_on_record(site: Site) -> None:
         ({"when": "waiting"}, "longer_than_s"),
         ({"when": "no_worker"}, "longer_than_s"),
         ({"when": "no_worker", "longer_than_s": 29}, "longer_than_s"),
+        ({"when": "quota", "share_above": 0.5, "window_s": None}, "type"),
+        ({"when": "quota", "type": "*"}, "share_above"),
         ({"when": "rain"}, "when"),
         ({"when": "backlog", "share_above": 0.5}, "share_above"),
         ({"share_above": 1}, "share_above"),

@@ -34,6 +34,16 @@ async def test_options_say_when_it_fires(site: Site, terminal: Terminal, words: 
     assert (shown["for_s"], shown["calm_s"]) == (said.get("for_s", 0), said.get("calm_s", 60))
 
 
+async def test_a_rule_for_a_quota_needs_no_type_and_every_other_does(site: Site, terminal: Terminal) -> None:
+    await terminal.run("alert", "set", "full", "--notify", "tell", "--quota", "0.8")
+    shown = (await site.get("/acme/alert/full")).json
+    assert (shown["type"], shown["when"], shown["share_above"]) == ("*", "quota", 0.8)
+    assert "more than 0.8 of a quota is used" in await terminal.run("alert", "list")
+    refused = await terminal.run("alert", "set", "slow", "--notify", "tell", "--backlog", "5", status=2)
+    assert "--type is needed" in refused
+    assert "type must be *" in await terminal.run(*SET, "--quota", "0.8", status=2)
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

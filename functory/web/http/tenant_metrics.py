@@ -4,7 +4,7 @@ They stay: docs/alerts.md lists them."""
 from typing import Final
 
 from functory.loops.slices import Slices
-from functory.operations.allowance import Allowance
+from functory.operations.allowance import Allowance, quotas
 from functory.operations.tenant_metrics import TenantMetrics, TypeFigures
 from functory.web.http.metrics import ENDINGS, NOW
 from functory.web.http.prometheus_text import sample
@@ -47,17 +47,9 @@ async def render_tenant(found: TenantMetrics) -> bytes:
 
 def _render_allowance(tenant: str, it: Allowance) -> str:
     """Of what there is no limit, there is no sample of one."""
-    may = it.limits
-    of = {
-        "jobs": (it.jobs, may.max_jobs),
-        "bytes": (it.size_bytes, may.max_bytes),
-        "handlers": (it.handlers, may.max_handlers),
-        "types": (it.types, may.max_types),
-    }
-    used = [sample("usage", {"tenant": tenant, "of": what}, has) for what, (has, _) in of.items()]
-    most = [
-        sample("limit", {"tenant": tenant, "of": what}, limit) for what, (_, limit) in of.items() if limit is not None
-    ]
+    found = [(quota, {"tenant": tenant, "of": quota.what}) for quota in quotas(it)]
+    used = [sample("usage", labels, quota.used) for quota, labels in found]
+    most = [sample("limit", labels, quota.limit) for quota, labels in found if quota.limit is not None]
     lines = ["# TYPE functory_usage gauge", *used, "# TYPE functory_limit gauge", *most]
     return "".join(f"{line}\n" for line in lines)
 

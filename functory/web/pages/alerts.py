@@ -25,6 +25,7 @@ KINDS: Final = {
     "backlog": "more than N jobs wait",
     "silent": "no job ended ok for as long as the time",
     "no_worker": "jobs wait for longer than the time, and nobody serves them",
+    "quota": "more than N % of a quota is used",
 }
 _EMPTY: Final = {
     "name": "",
@@ -128,7 +129,7 @@ def _row(rule: Rule, now_ms: int) -> dict[str, Any]:
 def _fields(rule: Rule) -> dict[str, str]:
     """The form of a rule as it is stored."""
     terms = rule.terms
-    is_share = terms.share_above is not None
+    is_share = terms.when == "failures" and terms.share_above is not None
     return {
         "name": rule.name,
         "type": terms.type,
@@ -149,7 +150,7 @@ def _terms(form: dict[str, str]) -> Terms:
         raise InvalidInput("choose when it fires")
     time_s, for_s, calm_s = (_seconds(form, name) for name in _TIMES)
     given: dict[str, Any] = {
-        "type": form.get("type", "").strip(),
+        "type": form.get("type", "").strip() or ("*" if kind == "quota" else ""),
         "notify": form.get("notify", "").strip(),
         "when": "failures" if kind == "share" else kind,
         "for_s": for_s,
@@ -161,8 +162,9 @@ def _terms(form: dict[str, str]) -> Terms:
         given["longer_than_s"] = time_s
     if kind in {"failures", "backlog"}:
         given["more_than"] = whole_number(form.get("number", "").strip())
-    if kind == "share":
+    if kind in {"share", "quota"}:
         given["share_above"] = _share(form.get("number", ""))
+    if kind == "share":
         given["at_least"] = whole_number(form.get("at_least", "1").strip())
     try:
         return terms_of(msgspec.convert(given, AlertBody))

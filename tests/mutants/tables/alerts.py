@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant, in_file
 
 LOOKS = "tests/service/test_alert_looks.py -k sqlite"
+QUOTAS = "tests/service/test_alert_looks.py -k 'sqlite and quota'"
 
 judgement = in_file("functory/alerts/judgement.py", "tests/property/test_alert_judgement.py")
 looks = in_file("functory/operations/alert_looks.py", LOOKS)
@@ -12,7 +13,23 @@ watch = in_file("functory/daemon/alert_watch.py", "tests/service/test_alert_watc
 sqlite = in_file("store/sqlite/records/alerts.py", "tests/contract/store/test_alerts.py -k sqlite")
 metrics = in_file("functory/operations/tenant_metrics.py", "tests/web/test_tenant_metrics.py")
 
+allowance = in_file("functory/operations/allowance.py", QUOTAS)
+
 MUTANTS: list[Mutant] = [
+    allowance("the quota of which least is used counts", "    return max(quota.share", "    return min(quota.share"),
+    allowance(
+        "a quota of nothing is never used up", "if self.limit else float(self.used > 0)", "if self.limit else 0.0"
+    ),
+    allowance(
+        "a quota of nothing is always used up", "if self.limit else float(self.used > 0)", "if self.limit else 1.0"
+    ),
+    judgement(
+        "a quota is told from the share on",
+        "figures.used > terms.share_above",
+        "figures.used >= terms.share_above",
+        tests=QUOTAS,
+    ),
+    rules("a quota may be that of a type", 'if terms.when == "quota" and terms.type', "if False and terms.type"),
     looks(
         "a rule that was set by a clock that is ahead waits for its time", "if terms is not rule.terms:", "if False:"
     ),

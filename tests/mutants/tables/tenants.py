@@ -55,6 +55,7 @@ MUTANTS: list[Mutant] = [
         "each request has a quota of its own",
         "await self._looks.ask((tenant, self._forgotten), lambda: self._look(tenant), known=seen)",
         "await self._look(tenant)",
+        tests="tests/web/test_admission.py -k at_once",
     ),
     handler_cache("large handlers take all memory", " or self._bytes > _MOST_BYTES", ""),
     handler_cache("what was dropped counts for ever", "if known is None else known.size_bytes", "if known else 0"),
