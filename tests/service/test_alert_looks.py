@@ -162,46 +162,6 @@ async def test_a_notification_over_quota_is_told_when_there_is_room(site: Site) 
     assert (await get_alert(site.service, ACME, "rule")).standing.trouble == ""
 
 
-@pytest.mark.parametrize(
-    ("limits", "used"),
-    [
-        (TenantLimits(max_jobs=10), 0.6),
-        (TenantLimits(max_jobs=10, max_types=1), 1.0),
-        (TenantLimits(max_types=5), 0.2),
-        (TenantLimits(max_jobs=0), 1.0),
-        (TenantLimits(max_handlers=0), None),
-        (TenantLimits(max_bytes=100_000_000), None),
-        (TenantLimits(), None),
-    ],
-)
-async def test_a_quota_of_which_much_is_used_is_told(site: Site, limits: TenantLimits, used: float | None) -> None:
-    share = 0.5 if used is None else used - 0.01
-    await set_rule(site, Terms(type="*", notify="tell", when="quota", share_above=share))
-    await add(site, 6)
-    await update_tenant(site.service, "op", ACME, limits=limits)
-    await look(site)
-    await update_tenant(site.service, "op", ACME, limits=TenantLimits())  # it may have kept back what is told
-    await look(site)
-    found = await told(site)
-    assert [(it["state"], it["value"]) for it in found] == ([] if used is None else [("firing", used)])
-    if found:
-        assert found[0]["condition"] == {"when": "quota", "share_above": share}
-        await look(site, 70)
-        assert await states(site) == [("rule", "firing"), ("rule", "resolved")]
-
-
-async def test_a_quota_is_told_from_above_the_share(site: Site) -> None:
-    await update_tenant(site.service, "op", ACME, limits=TenantLimits(max_jobs=10))
-    await set_rule(site, Terms(type="*", notify="tell", when="quota", share_above=0.5))
-    await add(site, 5)
-    await look(site)
-    assert await told(site) == []
-    await add(site)
-    await look(site)
-    (firing,) = await told(site)
-    assert firing["text"] == "FIRING rule: *: more than 0.5 of a quota is used"
-
-
 async def test_a_failing_notifier_makes_no_more_notifications(site: Site) -> None:
     """A pattern leaves out all types that notify; only who names one watches it."""
     await set_rule(site, Terms(type="*", notify="tell", when="failures", more_than=0, window_s=60))

@@ -3,7 +3,7 @@
 from tests.mutants.mutant import Mutant, in_file
 
 LOOKS = "tests/service/test_alert_looks.py -k sqlite"
-QUOTAS = "tests/service/test_alert_looks.py -k 'sqlite and quota'"
+QUOTAS = "tests/service/test_alert_quotas.py -k sqlite"
 
 judgement = in_file("functory/alerts/judgement.py", "tests/property/test_alert_judgement.py")
 looks = in_file("functory/operations/alert_looks.py", LOOKS)
