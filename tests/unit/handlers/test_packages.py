@@ -25,6 +25,7 @@ from handlers.validation import parse_handler
 from runner.errors import PackagesBusyError, PackagesMissingError, PackagesRefusedError
 from runner.packages.provider import Packages, ProviderSettings
 from runner.packages.source import State
+from runner.packages.tools import About
 from runner.packages.trees import TreeFolder
 from store.base import NewHandler, Tenant
 from store.url import open_store
@@ -374,6 +375,25 @@ async def test_what_no_version_refers_to_is_collected(
         await save(lock_of(3))
         await collector.collect_of("acme", -1.0)
         assert (await shelf.known("acme", LOCK)).state is State.ABSENT
+
+
+async def test_a_daemon_whose_installer_is_gone_collects_nothing_and_goes_on(
+    told: ToldSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which lock a tree is of depends on the version of python or node, and that one does not start any more."""
+    await packages(told, tmp_path / "packages").have("acme-x", LOCK)
+
+    async def about(lang: str) -> About:
+        raise PackagesMissingError(f"{lang}: the build sandbox does not start")
+
+    monkeypatch.setattr(told, "about", about)
+    async with open_store(f"sqlite:///{tmp_path / 'functory.db'}") as kept:
+        await kept.create_tenant(Tenant("acme", 1))
+        document = encode_handler(Handler("python", "return 1", lock=lock_of(2)))
+        await kept.set_handler("acme", NewHandler("acme-x", "python", document, 1))
+        shelf = packages(told, tmp_path / "packages")
+        await PackageCollector(kept, shelf).collect_of("acme", -1.0)
+        assert len(await shelf.unused("acme", -1.0)) == 1
 
 
 async def test_a_full_quota_is_collected_first(told: ToldSandbox, tmp_path: Path) -> None:
