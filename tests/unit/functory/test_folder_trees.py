@@ -111,6 +111,29 @@ async def test_a_tree_that_cannot_be_whole_is_not_there(store: Store, trees: Unp
         await trees.have(TENANT, "0" * 64)
 
 
+@pytest.mark.parametrize("name", ["../../outside", "/{}/outside", "x/../../../outside"])
+async def test_nothing_is_written_outside_whatever_the_list_of_files_says(
+    store: Store, trees: UnpackedTrees, tmp_path: Path, name: str
+) -> None:
+    """The list may be a file of a folder that the tenant has sent."""
+    name = name.format(tmp_path)
+    files = Manifest((entry_of(name, b"x", is_executable=True),))
+    await put_pieces(store, TENANT, iter([(digest_of(b"x"), b"x")]), {digest_of(b"x")}, T0)
+    await put_manifest(store, TENANT, files, T0)
+    with pytest.raises(FilesMissingError):
+        await trees.have(TENANT, files.digest)
+    assert not await asyncio.to_thread((tmp_path / "outside").exists)
+
+
+async def test_a_piece_has_the_size_that_the_list_says(store: Store, trees: UnpackedTrees) -> None:
+    """Or many small files would be as large together as nothing that may be sent."""
+    files = Manifest((entry_of("x", b"x" * PIECE_BYTES)._replace(size_bytes=1),))
+    await put(store, {"x": b"x" * PIECE_BYTES})
+    await put_manifest(store, TENANT, files, T0)
+    with pytest.raises(FilesMissingError):
+        await trees.have(TENANT, files.digest)
+
+
 async def test_what_a_killed_process_left_goes_and_what_another_makes_stays(
     store: Store, trees: UnpackedTrees, tmp_path: Path
 ) -> None:
