@@ -36,6 +36,12 @@ MUTANTS: list[Mutant] = [
         "a piece may be larger than the list says", " or len(data) != size_bytes", ""
     ),
     unpacked(
+        "who makes the same later takes the place of what contexts have",
+        "        if _is_whole(place, manifest):  # another",
+        "        if manifest is None:  # another",
+    ),
+    unpacked("what contexts have is removed", " or not _is_unused(folder / name):", ":"),
+    unpacked(
         "a spoilt tree is used",
         "        if entry_of(name, path.read_bytes()).pieces != entry.pieces:",
         "        if entry.pieces is None:",
