@@ -260,6 +260,7 @@ class Connection:
         if self._over.done():
             return
         self.moved_at = time.monotonic()
+        self._pace(side, count=len(data))
         if self._is_flowing:
             self._count(side, len(data))
             if side is self._client:
@@ -320,12 +321,14 @@ class Connection:
             if not step.done():
                 step.set_result(None)
 
-    def _count(self, side: Side, count: int, pieces: int = 0) -> None:
-        owner, to_host = self._owner, side is self._client
-        rest_s = owner.meters.moved(owner.tenant, count, self.moved_at, to_host=to_host, pieces=pieces)
-        if rest_s:
+    def _pace(self, side: Side, *, count: int = 0, pieces: int = 0) -> None:
+        if rest_s := self._owner.meters.took(self._owner.tenant, self.moved_at, count=count, pieces=pieces):
             side.rest(rest_s)
-        if reason := owner.meters.why_no_more(owner.tenant, self.moved_at):
+
+    def _count(self, side: Side, count: int) -> None:
+        meters, tenant = self._owner.meters, self._owner.tenant
+        meters.moved(tenant, count, self.moved_at, to_host=side is self._client)
+        if reason := meters.why_no_more(tenant, self.moved_at):
             self._break_off(reason)
 
     def _from_client(self, data: bytes) -> None:
@@ -348,7 +351,7 @@ class Connection:
             return
         self._host.write(data[:own])
         if body is not None and body.pieces > before:
-            self._count(self._client, 0, body.pieces - before)
+            self._pace(self._client, pieces=body.pieces - before)
         if self._linger_timer is not None and not self._has_more_to_send:
             self._client.close()
         elif own < len(data):  # a second request, which may be meant for anywhere: the program must connect again

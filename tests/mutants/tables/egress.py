@@ -70,6 +70,13 @@ MUTANTS: list[Mutant] = [
         "",
     ),
     proxy("connections are not paced", "            self._rest(rest_s)\n", "            pass\n"),
+    meters("small arrivals are free", "max(count, _ARRIVAL_BYTES) if count else 0", "count"),
+    connection(
+        "what is dropped is not paced",
+        "        self._pace(side, count=len(data))\n        if self._is_flowing:\n",
+        "        if self._is_flowing:\n            self._pace(side, count=len(data))\n",
+        tests="tests/unit/functory/test_egress_meters.py",
+    ),
     meters("an hour never ends", "        if now - self._since >= _HOUR_S:", "        if self._since < 0:"),
     meters(
         "bytes of one tenant count for all", "if self.of(tenant).hour.add(0, now) >=", "if self.all.hour.add(0, now) >="
