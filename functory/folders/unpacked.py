@@ -10,12 +10,11 @@ it: two that make the same keep the first, and what was used lately is not remov
 
 import asyncio
 import contextlib
-import fcntl
 import logging
 import os
 import secrets
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +23,7 @@ from functory.loops.one_look import OneLook
 from handlers.folders.manifest import FileEntry, Manifest, entry_of
 from runner.errors import FilesMissingError
 from runner.sandbox import leftovers
+from runner.sandbox.folder_lock import locked
 from runner.sandbox.handover import remove
 from store.base import Store
 from store.errors import StoreError
@@ -113,24 +113,13 @@ def _finish(new: Path, place: Path, manifest: Manifest) -> None:
     for folder, _, _ in os.walk(new):
         Path(folder).chmod(0o555)
     old = new.with_name(new.name.replace(_NEW, _OLD))
-    with _alone(new.parent):
+    with locked(new.parent):
         if _is_whole(place, manifest):  # another process has made the same meanwhile, and contexts may have it
             return
         with contextlib.suppress(FileNotFoundError):
             place.rename(old)
         new.rename(place)
     remove(old)
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Of the processes that have this folder."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
 
 
 def _use(place: Path) -> bool:
