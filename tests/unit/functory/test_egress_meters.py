@@ -3,12 +3,12 @@
 import asyncio
 import contextlib
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from functory.egress.connection import Connection, Side
 from functory.egress.meters import EgressLimits, Hour, Meters, Pace
+from functory.egress.side import Side
 from tests.support.egress import Names, host, way
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
@@ -141,11 +141,37 @@ async def test_small_chunks_are_paced_by_their_number(tmp_path: Path, monkeypatc
     monkeypatch.setattr(Meters, "took", count)
     async with host(answer=ANSWER) as server, way(tmp_path, [f"api.example.org:{server.port}"], NAMES) as made:
         url = f"http://api.example.org:{server.port}/"
-        body = b"1\r\nx\r\n" * 500 + b"0\r\n\r\n"
+        body = b"1\r\nx\r\n" * 200 + b"0\r\n\r\n"
         answer = await made.ask(f"POST {url} HTTP/1.1\nTransfer-Encoding: chunked", body)
         assert answer == ANSWER
         assert server.got.endswith(body)
-    assert sum(counted) == 501
+    assert sum(counted) == 201
+
+
+async def test_of_many_small_chunks_some_are_looked_at_in_one_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of one arrival took 30 ms, and many connections have arrivals at the same time."""
+    counted = []
+    took = Meters.took
+
+    def count(self: Meters, tenant: str, now: float, *, count: int = 0, pieces: int = 0) -> float:
+        counted.append(pieces)
+        return took(self, tenant, now, count=count, pieces=pieces)
+
+    monkeypatch.setattr(Meters, "took", count)
+    limits = EgressLimits(tenant_bytes_per_s=1e9, bytes_per_s=1e9)
+    async with host() as server, way(tmp_path, [f"api.example.org:{server.port}"], NAMES, limits=limits) as made:
+        body = b"1\r\nx\r\n" * 20_000 + b"0\r\n\r\n"
+        reader, writer = await made.connect()
+        url = f"http://api.example.org:{server.port}/"
+        writer.write(f"POST {url} HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + body)
+        async with asyncio.timeout(60):
+            back = b""
+            while not back.endswith(body):
+                back += await reader.read(65536)
+        writer.close()
+    assert (sum(counted), max(counted)) == (20_001, 256)
 
 
 @pytest.mark.parametrize("asked", ["nowhere.example.org:443", "api.example.org:{}", ""])
@@ -175,7 +201,7 @@ async def test_whoever_sends_byte_by_byte_is_paced_whatever_becomes_of_it(
 
 
 async def test_a_side_rests_until_the_last_of_its_rests_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    side, read = Side(cast("Connection", None)), asyncio.Event()
+    side, read = Side(cast("Any", None)), asyncio.Event()
     monkeypatch.setattr(side, "let_go", lambda _: read.set())
     side.rest(0)
     side.rest(3600)
