@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import secrets
 import time
 from collections.abc import Collection, Sequence
@@ -32,6 +33,7 @@ log = logging.getLogger("functory.folders")
 
 _NEW: Final = ".new-"
 _OLD: Final = ".old-"
+_TREE: Final = re.compile(r"[a-z0-9_]+\.[0-9a-f]{64}")
 _TOUCH_EVERY_S: Final = 600.0
 UNUSED_S: Final = 3 * 3600.0
 """Longer than a context lives, with the longest job."""
@@ -166,6 +168,8 @@ def _sweep(folder: Path, kept: Collection[str], tenants: Collection[str]) -> int
         if name.startswith((_NEW, _OLD)):
             if not leftovers.is_left_over(name[len(_NEW) :]):
                 continue
+        elif not _TREE.fullmatch(name):  # such as the `lost+found` of a volume
+            continue
         elif name in kept or name.partition(".")[0] in tenants or not _is_unused(folder / name):
             continue
         else:

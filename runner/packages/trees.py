@@ -24,6 +24,7 @@ from runner.packages.frames import END, FAILED, FILE, FrameReader
 from runner.sandbox import leftovers
 from runner.sandbox.folder_lock import locked
 from runner.sandbox.handover import remove
+from vocabulary.names import is_tenant
 
 _BUILDING: Final = ".building-"
 _ABOUT: Final = "tree.json"
@@ -101,7 +102,8 @@ class TreeFolder:
                 yield Tree(tenant, about["key"], folder, about["bytes"], frozenset(about["modules"]), name)
 
     def tenants(self) -> list[str]:
-        return sorted(path.name for path in self._root.glob("*") if path.is_dir())
+        """Not other folders, such as the `lost+found` of a volume."""
+        return sorted(path.name for path in self._root.glob("*") if is_tenant(path.name) and path.is_dir())
 
     def size_bytes(self, tenant: str) -> int:
         return sum(tree.size_bytes for tree in self.of(tenant))

@@ -179,9 +179,10 @@ async def test_what_a_killed_process_left_goes_and_what_another_makes_stays(
     manifest = await put(store, FILES)
     place = await trees.have(TENANT, manifest.digest)
     living = await asyncio.to_thread(leave_behind, place.parent)
+    await asyncio.to_thread((place.parent / "lost+found").mkdir)
     await asyncio.to_thread(age, place.parent)
     assert await trees.sweep({place.name}) == 2
-    assert await asyncio.to_thread(names_in, place.parent) == [living, place.name]
+    assert await asyncio.to_thread(names_in, place.parent) == [living, place.name, "lost+found"]
 
 
 async def test_only_what_no_version_needs_and_nobody_touched_is_collected(

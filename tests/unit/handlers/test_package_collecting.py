@@ -105,6 +105,15 @@ async def test_a_daemon_whose_installer_is_gone_collects_nothing_and_goes_on(
         assert len(await shelf.unused("acme", -1.0)) == 1
 
 
+async def test_what_is_no_tenants_is_left_alone(told: ToldSandbox, tmp_path: Path) -> None:
+    """The folder may be a volume of its own."""
+    shelf = packages(told, tmp_path / "packages")
+    await asyncio.to_thread((tmp_path / "packages" / "lost+found").mkdir, parents=True)
+    async with open_store(f"sqlite:///{tmp_path / 'functory.db'}") as kept:
+        await PackageCollector(kept, shelf).collect_packages()
+    assert await asyncio.to_thread((tmp_path / "packages" / "lost+found").is_dir)
+
+
 async def test_a_full_quota_is_collected_first(told: ToldSandbox, tmp_path: Path) -> None:
     shelf = packages(told, tmp_path, quota=15, tree_bytes=12)
     await shelf.have("acme-x", LOCK)
