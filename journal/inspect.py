@@ -84,6 +84,12 @@ def reports(disk: Disk) -> Iterator[SegmentReport]:
             yield SegmentReport(number, None, 0, end, 0, 0, [Damage(FIRST_FRAME, end)], is_lost=True)
 
 
+def writers(disk: Disk) -> list[str]:
+    """The sysids of those who wrote the segments that are there, the first first."""
+    headers = _look(disk).headers
+    return [header.sysid for _, header in sorted(headers.items()) if header is not None]
+
+
 def is_journal(names: Iterable[str]) -> bool:
     """Whether a folder with files of these names is one: it has a read position, or a segment."""
     return any(name == CURSOR_NAME or segment_number(name) or damaged_number(name) for name in names)

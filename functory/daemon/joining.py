@@ -19,12 +19,13 @@ from typing import Final
 from functory.config import Settings
 from functory.daemon.last_owner import last_in, mark_of_place, take_over
 from functory.errors import DaemonFailed, NotEmpty
-from journal import Journal, Position
+from journal import Journal, OsDisk, Position
 from journal.durable import replace_durably, sync_folder
+from journal.inspect import writers as writers_of
 from store.base import JournalPosition
 from store.checked import CheckedStore
 from store.errors import NotFound, StoreError, StoreUnavailable
-from store.values.positions import with_source
+from store.values.positions import with_sources
 from vocabulary.clock import Clock
 from vocabulary.names import is_sysid
 
@@ -136,7 +137,9 @@ class Joining:
     async def _take_over(self, store: CheckedStore, journal: Journal, reader: str) -> None:
         segment, offset, line = journal.read_point
         known = await store.get_journal_position(reader) or JournalPosition(reader, str(segment), offset, line)
-        self.sources = with_source(known.sources, self.sysid)
+        # Who wrote to it may never have joined, and then has told the store nothing.
+        writers = await asyncio.to_thread(writers_of, OsDisk(self._settings.journal_dir))
+        self.sources = with_sources(known.sources, [*writers, self.sysid])
         mine = known._replace(passed=known.passed if known.passed < self._first_id else "", sources=self.sources)
         await store.add_jobs([], now_ms=self._clock.now_ms(), position=mine)
         await take_over(self._settings.journal_dir, store, self._clock, self.sysid, self._settings.store_url)

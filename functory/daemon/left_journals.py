@@ -49,10 +49,8 @@ class LeftJournals:
         self._joining = parts.joining
         self._wake = wake
         self._beside = beside
-        self._passed_by = {settings.journal, *settings.other_journals}
-        """Names of those that are in use, that this daemon has read to their end, or that are not to be read."""
         self._empty_as: dict[str, Segments | None] = {}
-        """Of those beside, what they had in them when nothing was left to read."""
+        """What they had in them when nothing was left to read."""
         self._troubles: dict[str, str] = {}
 
     @property
@@ -69,25 +67,23 @@ class LeftJournals:
 
     async def look(self) -> None:
         """Empty each that is left. Those that could not be emptied are tried again at the next look."""
-        found = {path.name: path for path in await asyncio.to_thread(journals_in, self._settings.data_dir)}
-        beside = await asyncio.to_thread(self._find_beside)
-        for gone in self._troubles.keys() - found.keys() - beside.keys():
+        found = await asyncio.to_thread(self._find)
+        for gone in self._troubles.keys() - found.keys():
             del self._troubles[gone]
-        for name, path in found.items():
-            if name not in self._passed_by and await self._is_emptied(name, path):
-                self._passed_by.add(name)
-        for name, path in beside.items():  # each time: another process may have used it since
+        for name, path in found.items():  # each time: another process may have used it since
             segments = await asyncio.to_thread(_segments_in, path)
             is_known = segments is not None and self._empty_as.get(name) == segments
             if not is_known and await self._is_emptied(name, path):
                 self._empty_as[name] = segments
 
-    def _find_beside(self) -> dict[str, Path]:
-        """The journals of the other data directories, by their names with those of the directories."""
-        own = self._settings.data_dir.name
-        found = [] if self._beside is None else self._beside.glob("*")
-        others = sorted(it for it in found if it.name.isdecimal() and it.name != own)
-        return {f"{other.name}/{path.name}": path for other in others for path in journals_in(other)}
+    def _find(self) -> dict[str, Path]:
+        """The journals of the data directory that nobody is said to use, and those of the directories beside it, by
+        their names with those of the directories."""
+        own, in_use = self._settings.data_dir, {self._settings.journal, *self._settings.other_journals}
+        found = {path.name: path for path in journals_in(own) if path.name not in in_use}
+        beside = [] if self._beside is None else self._beside.glob("*")
+        others = sorted(it for it in beside if it.name.isdecimal() and it.name != own.name)
+        return found | {f"{other.name}/{path.name}": path for other in others for path in journals_in(other)}
 
     async def _is_emptied(self, name: str, path: Path) -> bool:
         """False: somebody uses it, or its lines could not be moved."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from functory.execution.handler_document import decode_handler
 from handlers.errors import HandlerError
+from runner.errors import RunnerError
 from runner.packages.provider import Packages
 from runner.packages.trees import Tree
 from store.base import Store
@@ -51,8 +52,8 @@ class PackageCollector:
                 stored = await self._store.get_handler(tree.tenant, jobtype, version.version)
                 try:
                     lock = None if stored is None else decode_handler(stored.data).lock
-                except HandlerError:  # of a newer version of this program: it may
-                    return True
-                if lock is not None and await self._packages.is_of(tree, lock):
+                    if lock is not None and await self._packages.is_of(tree, lock):
+                        return True
+                except (HandlerError, RunnerError):  # of a newer version of this program, or the tool is gone: it may
                     return True
         return False

@@ -3,7 +3,7 @@
     read the head -> ask whether it may -> connect -> let bytes flow both ways -> end
 
 Ensures: bytes go only to the host and port that the gate let through, at the address that was checked; each direction
-holds at most one piece of `_PIECE_BYTES` in memory, and before it a head or a ClientHello that is not whole yet, which
+holds at most one piece of `PIECE_BYTES` in memory, and before it a head or a ClientHello that is not whole yet, which
 have bounds of their own; a side that does not read stops the other; it ends with its context, when it is idle, when TLS
 does not begin in time, and when it is too old. Nothing that comes from either side raises out of here.
 """
@@ -22,11 +22,9 @@ from functory.egress.client_hello import ClientHello, NotReadable, is_tls
 from functory.egress.head import BadRequest, Wanted
 from functory.egress.meters import Meters
 from functory.egress.request_body import BadBody
+from functory.egress.side import Side
 from handlers.hosts import MAX_NAME
 
-_PIECE_BYTES: Final = 64 * 1024
-_BUFFER: Final = memoryview(bytearray(_PIECE_BYTES))
-"""One for all: it is filled and emptied within one step of the event loop."""
 _LAST_WORDS_S: Final = 2.0
 _LINGER_S: Final = 30.0
 """So long the rest of a body is read that nobody wants any more, because its sender reads the answer after that."""
@@ -54,81 +52,6 @@ class Owner:
     tell: Callable[[str], None]
 
 
-class Side(asyncio.BufferedProtocol):
-    """One end. It reads while nothing holds it."""
-
-    def __init__(self, connection: "Connection") -> None:
-        self._connection = connection
-        self._holds: set[str] = set()
-        self.transport: asyncio.Transport | None = None
-        self.has_ended = False
-        self._resting: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.set_write_buffer_limits(high=0)  # one piece at a time
-        self.transport = transport
-        if self._holds:
-            transport.pause_reading()
-
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 (the protocol's)
-        return _BUFFER
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self._connection.received(self, bytes(_BUFFER[:nbytes]))
-
-    def eof_received(self) -> bool:
-        self.has_ended = True
-        self._connection.ended(self)
-        return True  # the other direction goes on
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (how it ended is nobody's business)
-        self.transport = None
-        self._connection.lost(self)
-
-    def pause_writing(self) -> None:
-        self._connection.other(self).hold("full")
-
-    def resume_writing(self) -> None:
-        self._connection.other(self).let_go("full")
-
-    def hold(self, why: str) -> None:
-        self._holds.add(why)
-        if self.transport is not None and not self.transport.is_closing():
-            self.transport.pause_reading()
-
-    def let_go(self, why: str) -> None:
-        self._holds.discard(why)
-        if not self._holds and self.transport is not None and not self.transport.is_closing():
-            self.transport.resume_reading()
-
-    def rest(self, for_s: float) -> None:
-        """Read nothing for so long, from now on."""
-        if self._resting is not None:
-            self._resting.cancel()
-        self._resting = asyncio.get_running_loop().call_later(for_s, self.let_go, "pace")
-        self.hold("pace")
-
-    def write(self, data: bytes) -> None:
-        if data and self.transport is not None and not self.transport.is_closing():
-            self.transport.write(data)
-
-    def end(self) -> None:
-        """No more bytes go to this side."""
-        if self.transport is not None and not self.transport.is_closing():
-            with contextlib.suppress(OSError):
-                self.transport.write_eof()
-
-    def close(self) -> None:
-        """Close it when what was written has been sent."""
-        if self.transport is not None:
-            self.transport.close()
-
-    def abort(self) -> None:
-        if self.transport is not None:
-            self.transport.abort()
-
-
 class _Gone(Exception):
     """The context hung up before it had asked for anything."""
 
@@ -152,6 +75,7 @@ class Connection:
         self._hello_timer: asyncio.TimerHandle | None = None
         self._answer = AnswerHead()  # to a plain request
         self._linger_timer: asyncio.TimerHandle | None = None  # while the rest of a body is read and dropped
+        self._body_timer: asyncio.TimerHandle | None = None  # while a part of it has not been looked at
         self.moved_at = self.started_at = time.monotonic()
 
     async def run(self, connect: Connect) -> None:
@@ -169,7 +93,7 @@ class Connection:
             except _Gone:
                 return
         finally:
-            for timer in (self._hello_timer, self._linger_timer):
+            for timer in (self._hello_timer, self._linger_timer, self._body_timer):
                 if timer is not None:
                     timer.cancel()
             self._client.abort()
@@ -260,6 +184,7 @@ class Connection:
         if self._over.done():
             return
         self.moved_at = time.monotonic()
+        self._pace(side, count=len(data))
         if self._is_flowing:
             self._count(side, len(data))
             if side is self._client:
@@ -320,12 +245,16 @@ class Connection:
             if not step.done():
                 step.set_result(None)
 
-    def _count(self, side: Side, count: int, pieces: int = 0) -> None:
-        owner, to_host = self._owner, side is self._client
-        rest_s = owner.meters.moved(owner.tenant, count, self.moved_at, to_host=to_host, pieces=pieces)
+    def _pace(self, side: Side, *, count: int = 0, pieces: int = 0) -> float:
+        rest_s = self._owner.meters.took(self._owner.tenant, self.moved_at, count=count, pieces=pieces)
         if rest_s:
             side.rest(rest_s)
-        if reason := owner.meters.why_no_more(owner.tenant, self.moved_at):
+        return rest_s
+
+    def _count(self, side: Side, count: int) -> None:
+        meters, tenant = self._owner.meters, self._owner.tenant
+        meters.moved(tenant, count, self.moved_at, to_host=side is self._client)
+        if reason := meters.why_no_more(tenant, self.moved_at):
             self._break_off(reason)
 
     def _from_client(self, data: bytes) -> None:
@@ -347,12 +276,21 @@ class Connection:
             self._break_off(f"the body of the request cannot be read: {error}")
             return
         self._host.write(data[:own])
-        if body is not None and body.pieces > before:
-            self._count(self._client, 0, body.pieces - before)
-        if self._linger_timer is not None and not self._has_more_to_send:
+        rest_s = 0.0 if body is None else self._pace(self._client, pieces=body.pieces - before)
+        if body is not None and own < len(data) and not body.is_over:
+            self._client.hold("pieces")
+            loop = asyncio.get_running_loop()
+            self._body_timer = loop.call_later(rest_s, self._pass_more, wanted, data[own:])
+        elif self._linger_timer is not None and not self._has_more_to_send:
             self._client.close()
         elif own < len(data):  # a second request, which may be meant for anywhere: the program must connect again
             self._client.hold("body")
+
+    def _pass_more(self, wanted: Wanted, data: bytes) -> None:
+        """Of an arrival that has more pieces than are looked at in one go."""
+        if not self._over.done():
+            self._client.let_go("pieces")
+            self._pass_body(wanted, data)
 
     def _check_first_bytes(self, host: str, data: bytes) -> None:
         """Pass on what is not TLS, and TLS that asks for the host that the tunnel was made to."""

@@ -13,6 +13,8 @@ _GB: Final = 1 << 30
 _HOUR_S: Final = 3600.0
 _PIECE_BYTES: Final = 4096
 """What a piece counts for in the pace: it takes as long as some thousand bytes that are only passed on."""
+_ARRIVAL_BYTES: Final = 16 * 1024
+"""What an arrival counts for at least: to read and to write a byte takes about as long as to do so with many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,15 +163,17 @@ class Meters:
         for meter in (self.of(tenant), self.all):
             meter.refused_total += 1
 
-    def moved(self, tenant: str, count: int, now: float, *, to_host: bool, pieces: int = 0) -> float:
-        """Count bytes, and the pieces that had to be looked at one by one. Returns for how many seconds the connection
-        should rest."""
-        rest_s = 0.0
+    def moved(self, tenant: str, count: int, now: float, *, to_host: bool) -> None:
+        """Count bytes that went through."""
         for meter in (self.of(tenant), self.all):
             if to_host:
                 meter.sent_bytes += count
             else:
                 meter.received_bytes += count
             meter.hour.add(count, now)
-            rest_s = max(rest_s, meter.pace.take(count + pieces * _PIECE_BYTES, now))
-        return rest_s
+
+    def took(self, tenant: str, now: float, *, count: int = 0, pieces: int = 0) -> float:
+        """An arrival of `count` bytes was read, whatever became of it, or `pieces` of one were looked at one by one.
+        Returns for how many seconds the connection should rest."""
+        size = (max(count, _ARRIVAL_BYTES) if count else 0) + pieces * _PIECE_BYTES
+        return max(meter.pace.take(size, now) for meter in (self.of(tenant), self.all))

@@ -1,7 +1,8 @@
 """What no version of a handler refers to any more is removed: pieces from the store, trees from the disk.
 
 A folder lies in the store for a moment before a version refers to it, and a trial has none at all. So what was touched
-within the last hour stays; whoever sends, saves or tries a folder touches all of it.
+within the last hour stays; whoever sends, saves or tries a folder touches all of it. A tree stays while contexts may
+have it, whatever became of the version.
 """
 
 import logging
@@ -27,13 +28,14 @@ class FolderCollector:
         """Returns how many pieces went. A tenant whose folders cannot be read is left alone."""
         removed = 0
         needed_trees: set[str] = set()
+        unreadable: set[str] = set()
         for tenant in await self._store.list_content_tenants():
             try:
                 removed += await self._collect_of(tenant, now_ms - GRACE_MS, needed_trees)
             except StoreCorrupt as error:
                 log.error("folders.unreadable", extra={"tenant": tenant, "reason": str(error)})  # noqa: TRY400
-                return removed
-        await self._trees.sweep(needed_trees)
+                unreadable.add(tenant)
+        await self._trees.sweep(needed_trees, unreadable)
         return removed
 
     async def _collect_of(self, tenant: str, before_ms: int, needed_trees: set[str]) -> int:

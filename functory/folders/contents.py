@@ -5,7 +5,7 @@ Ensures: the pieces of a folder are in the store before its list, and the list b
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from handlers.errors import InvalidHandlerError
 from handlers.folders.limits import PIECE_BYTES
@@ -25,7 +25,7 @@ async def find_manifest(store: Store, tenant: str, tree: str) -> Manifest | None
         return None
     try:
         return await asyncio.to_thread(_decode, found[0].data, tree)
-    except (ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
         raise StoreCorrupt(f"the folder {tree} of {tenant} cannot be read: {error}") from error
 
 
@@ -37,7 +37,10 @@ def _decode(data: bytes, tree: str) -> Manifest:
 
 async def get_manifest(store: Store, tenant: str, tree: str) -> Manifest:
     """Raises InvalidHandlerError when the tenant has no such folder."""
-    manifest = await find_manifest(store, tenant, tree)
+    try:
+        manifest = await find_manifest(store, tenant, tree)
+    except StoreCorrupt:  # the digest of a file, as a rule: the tenant has said which it is
+        manifest = None
     if manifest is None:
         raise InvalidHandlerError("tree", "is not a folder of this tenant, or not any more: send the folder again")
     return manifest
@@ -83,32 +86,38 @@ async def read_pieces(
 ) -> AsyncIterator[list[tuple[FileEntry, bytes]]]:
     """The bytes of files, in order, some pieces at a time; each piece with its file. Raises StoreCorrupt."""
     for batch in _in_batches(files):
-        contents = await store.get_contents(tenant, sorted({digest for _, digest in batch}))
+        contents = await store.get_contents(tenant, sorted({digest for _, digest, _ in batch}))
         found = {content.digest: content.data for content in contents}
         yield await asyncio.to_thread(_checked, batch, found)
 
 
-def _in_batches(files: Iterable[FileEntry]) -> Iterator[list[tuple[FileEntry, str]]]:
-    batch: list[tuple[FileEntry, str]] = []
+class _Piece(NamedTuple):
+    entry: FileEntry
+    digest: str
+    size_bytes: int
+
+
+def _in_batches(files: Iterable[FileEntry]) -> Iterator[list[_Piece]]:
+    batch: list[_Piece] = []
     size_bytes = 0
     for entry in files:
         for digest, piece_bytes in entry.sizes():
             if batch and (size_bytes + piece_bytes > _BATCH_BYTES or len(batch) >= _BATCH_PIECES):
                 yield batch
                 batch, size_bytes = [], 0
-            batch.append((entry, digest))
+            batch.append(_Piece(entry, digest, piece_bytes))
             size_bytes += piece_bytes
     if batch:
         yield batch
 
 
-def _checked(batch: Sequence[tuple[FileEntry, str]], found: Mapping[str, bytes]) -> list[tuple[FileEntry, bytes]]:
-    for digest in {digest for _, digest in batch}:
+def _checked(batch: Sequence[_Piece], found: Mapping[str, bytes]) -> list[tuple[FileEntry, bytes]]:
+    for digest, size_bytes in {(piece.digest, piece.size_bytes) for piece in batch}:
         data = found.get(digest)
-        if data is None or digest_of(data) != digest:
-            what = "is missing" if data is None else "is not what its digest says"
+        if data is None or len(data) != size_bytes or digest_of(data) != digest:
+            what = "is missing" if data is None else "is not what its digest and the list of files say"
             raise StoreCorrupt(f"the piece {digest} of a handler's files {what}")
-    return [(entry, found[digest]) for entry, digest in batch]
+    return [(piece.entry, found[piece.digest]) for piece in batch]
 
 
 async def read_file(store: Store, tenant: str, entry: FileEntry) -> bytes:

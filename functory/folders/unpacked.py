@@ -3,13 +3,18 @@
 A tree is made beside the others under a name that nobody looks for, and renamed when it is whole: whoever is killed on
 the way leaves nothing half. At its first use a process compares a tree that it finds with the list of its files, so
 that a power cut costs the tree and not the handler.
+
+Ensures: a tree that is whole stays where it is while contexts may have it, whichever process of the data directory made
+it: two that make the same keep the first, and what was used lately is not removed.
 """
 
 import asyncio
 import contextlib
 import logging
 import os
+import re
 import secrets
+import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
@@ -19,6 +24,7 @@ from functory.loops.one_look import OneLook
 from handlers.folders.manifest import FileEntry, Manifest, entry_of
 from runner.errors import FilesMissingError
 from runner.sandbox import leftovers
+from runner.sandbox.folder_lock import locked
 from runner.sandbox.handover import remove
 from store.base import Store
 from store.errors import StoreError
@@ -27,6 +33,10 @@ log = logging.getLogger("functory.folders")
 
 _NEW: Final = ".new-"
 _OLD: Final = ".old-"
+_TREE: Final = re.compile(r"[a-z0-9_]+\.[0-9a-f]{64}")
+_TOUCH_EVERY_S: Final = 600.0
+UNUSED_S: Final = 3 * 3600.0
+"""Longer than a context lives, with the longest job."""
 
 
 class UnpackedTrees:
@@ -41,9 +51,8 @@ class UnpackedTrees:
 
     async def have(self, tenant: str, tree: str) -> Path:
         place = self._folder / tree_name(tenant, tree)
-        if place in self._whole and await asyncio.to_thread(place.is_dir):
-            return place
-        await self._making.ask(place, lambda: self._make(place, tenant, tree))
+        if place not in self._whole or not await asyncio.to_thread(_use, place):
+            await self._making.ask(place, lambda: self._make(place, tenant, tree))
         return place
 
     async def _make(self, place: Path, tenant: str, tree: str) -> None:
@@ -51,7 +60,7 @@ class UnpackedTrees:
             manifest = await find_manifest(self._store, tenant, tree)
             if manifest is None:
                 raise FilesMissingError(f"the files of the handler are gone from the store (folder {tree[:12]})")
-            if not await asyncio.to_thread(_is_whole, place, manifest):
+            if not await asyncio.to_thread(_is_whole, place, manifest) or not await asyncio.to_thread(_use, place):
                 await self._unpack(place, tenant, manifest)
         except StoreError as error:
             raise FilesMissingError(f"the files of the handler cannot be read from the store: {error}") from error
@@ -69,11 +78,11 @@ class UnpackedTrees:
         finally:
             await asyncio.shield(asyncio.to_thread(remove, new))
 
-    async def sweep(self, needed: Collection[str]) -> int:
-        """Remove what killed processes left, and all trees but those that are `needed` (their names) and those that are
-        being made. Returns how many went."""
+    async def sweep(self, needed: Collection[str], tenants: Collection[str] = ()) -> int:
+        """Remove what killed processes left, and the trees that nobody has used for UNUSED_S, but those that are
+        `needed` (their names), those of `tenants`, and those that are being made. Returns how many went."""
         kept = {*needed, *(place.name for place in self._making.under_way)}
-        return await asyncio.to_thread(_sweep, self._folder, kept)
+        return await asyncio.to_thread(_sweep, self._folder, kept, tenants)
 
 
 def tree_name(tenant: str, tree: str) -> str:
@@ -106,20 +115,31 @@ def _finish(new: Path, place: Path, manifest: Manifest) -> None:
     for folder, _, _ in os.walk(new):
         Path(folder).chmod(0o555)
     old = new.with_name(new.name.replace(_NEW, _OLD))
-    with contextlib.suppress(FileNotFoundError):
-        place.rename(old)  # one that was not whole
-    with contextlib.suppress(FileExistsError):  # another process has just made the same
-        _rename(new, place)
+    with locked(new.parent):
+        if _is_whole(place, manifest):  # another process has made the same meanwhile, and contexts may have it
+            return
+        with contextlib.suppress(FileNotFoundError):
+            place.rename(old)
+        new.rename(place)
     remove(old)
 
 
-def _rename(new: Path, place: Path) -> None:
+def _use(place: Path) -> bool:
+    """Note that contexts are started with it; other processes see that, too. False: it is not there."""
+    with contextlib.suppress(PermissionError):  # made by another user: to be removed by that one
+        try:
+            if time.time() - place.stat().st_mtime > _TOUCH_EVERY_S:
+                os.utime(place)
+        except FileNotFoundError:
+            return False
+    return True
+
+
+def _is_unused(place: Path) -> bool:
     try:
-        new.rename(place)
-    except OSError as error:
-        if not place.is_dir():
-            raise
-        raise FileExistsError(str(place)) from error
+        return time.time() - place.stat().st_mtime > UNUSED_S
+    except FileNotFoundError:
+        return False
 
 
 def _is_whole(place: Path, manifest: Manifest) -> bool:
@@ -138,7 +158,7 @@ def _is_whole(place: Path, manifest: Manifest) -> bool:
     return True
 
 
-def _sweep(folder: Path, kept: Collection[str]) -> int:
+def _sweep(folder: Path, kept: Collection[str], tenants: Collection[str]) -> int:
     removed = 0
     try:
         names = [path.name for path in folder.iterdir()]
@@ -148,7 +168,9 @@ def _sweep(folder: Path, kept: Collection[str]) -> int:
         if name.startswith((_NEW, _OLD)):
             if not leftovers.is_left_over(name[len(_NEW) :]):
                 continue
-        elif name in kept:
+        elif not _TREE.fullmatch(name):  # such as the `lost+found` of a volume
+            continue
+        elif name in kept or name.partition(".")[0] in tenants or not _is_unused(folder / name):
             continue
         else:
             old = _marked(folder, _OLD)

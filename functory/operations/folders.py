@@ -77,6 +77,7 @@ async def settle_folder(service: Service, who: Principal, handler: Handler) -> H
         return handler
     store, tenant, now_ms = service.store, who.tenant, service.now_ms()
     manifest = await get_manifest(store, tenant, handler.tree)
+    await asyncio.to_thread(manifest.check, service.settings.folders)
     entry = find_file(manifest, handler.entry)
     if await touch(store, tenant, manifest, now_ms):
         raise InvalidHandlerError("tree", "is not whole any more: send the folder again")

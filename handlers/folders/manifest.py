@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,7 @@ from handlers.folders.limits import PIECE_BYTES, FolderLimits
 from handlers.folders.names import FIELD, check_names, refuse
 
 _FORMAT: Final = 1
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class FileEntry(NamedTuple):
@@ -74,12 +76,29 @@ class Manifest:
 
     @classmethod
     def decode(cls, data: bytes) -> "Manifest":
-        """Raises ValueError for what `encoded` did not make."""
-        document = json.loads(data)
-        if document.get("format") != _FORMAT:
-            raise ValueError(f"the list of files has format {document.get('format')!r}, this version knows {_FORMAT}")
-        files = [FileEntry(name, size, mode, tuple(pieces)) for name, size, mode, pieces in document["files"]]
-        return cls.of(files)
+        """Raises ValueError for what is no list of a folder that could have been sent: whoever sends files may write a
+        list and send it as one of them, so nothing in it is believed."""
+        try:
+            document = json.loads(data)
+            if document["format"] != _FORMAT:
+                raise ValueError(
+                    f"the list of files has format {document['format']!r:.20}, this version knows {_FORMAT}"
+                )
+            manifest = cls.of([_decoded(*row) for row in document["files"]])
+            check_names(entry.name for entry in manifest.files)
+        except (KeyError, TypeError, RecursionError, InvalidHandlerError) as error:
+            raise ValueError("it is no list of files") from error
+        return manifest
+
+
+def _decoded(name: object, size_bytes: object, is_executable: object, pieces: object) -> FileEntry:
+    if type(name) is not str or type(size_bytes) is not int or type(is_executable) is not bool:
+        raise TypeError
+    if not isinstance(pieces, list) or not all(isinstance(piece, str) and _DIGEST.fullmatch(piece) for piece in pieces):
+        raise TypeError
+    if size_bytes < 0 or len(pieces) != -(-size_bytes // PIECE_BYTES):
+        raise ValueError("a file has not as many pieces as its size says")
+    return FileEntry(name, size_bytes, is_executable, tuple(pieces))
 
 
 def entry_of(name: str, data: bytes, *, is_executable: bool = False) -> FileEntry:

@@ -272,6 +272,8 @@ class Packages:
         self._require_installer(lock.lang)
         name = await self._name(lock)
         async with self._turn(tenant, tell):
+            if (tree := await self._find(tenant, lock)) is not None:  # another process was quicker
+                return tree
             room = await self._room(tenant, Room(tenant, name, self._sandbox.folder_of(lock.lang), 0))
             log.info("packages.build", extra={"tenant": tenant, "packages": len(lock.packages), "tree": name})
             return await self._sandbox.install(tenant, lock, lambda reader: self._trees.receive(reader, room), tell)

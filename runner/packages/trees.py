@@ -4,8 +4,8 @@ handlers have used it.
 
 Ensures: a tree is complete, synced and never changed from the moment that it has its name; one that a kill left half
 done has another name, by which the next start knows it. No name is used twice, so a tree that was removed and built
-again is another folder. Nothing in a tree is a link, and nothing is written outside it, whatever a build sends.
-Blocking: for threads.
+again is another folder; of two processes that build the same the first has made it, and both have that. Nothing in a
+tree is a link, and nothing is written outside it, whatever a build sends. Blocking: for threads.
 """
 
 import contextlib
@@ -22,7 +22,9 @@ from typing import Final, NamedTuple
 from runner.errors import PackagesRefusedError
 from runner.packages.frames import END, FAILED, FILE, FrameReader
 from runner.sandbox import leftovers
+from runner.sandbox.folder_lock import locked
 from runner.sandbox.handover import remove
+from vocabulary.names import is_tenant
 
 _BUILDING: Final = ".building-"
 _ABOUT: Final = "tree.json"
@@ -100,7 +102,8 @@ class TreeFolder:
                 yield Tree(tenant, about["key"], folder, about["bytes"], frozenset(about["modules"]), name)
 
     def tenants(self) -> list[str]:
-        return sorted(path.name for path in self._root.glob("*") if path.is_dir())
+        """Not other folders, such as the `lost+found` of a volume."""
+        return sorted(path.name for path in self._root.glob("*") if is_tenant(path.name) and path.is_dir())
 
     def size_bytes(self, tenant: str) -> int:
         return sum(tree.size_bytes for tree in self.of(tenant))
@@ -122,12 +125,16 @@ class TreeFolder:
             stage.chmod(_FOLDER_MODE)
             _sync(stage)
             folder = parent / f"{key}-{secrets.token_hex(4)}"
-            stage.rename(folder)
-            _sync_one(parent, os.O_DIRECTORY)
+            with locked(parent):
+                if (same := self.find(tenant, key)) is None:
+                    stage.rename(folder)
+                    _sync_one(parent, os.O_DIRECTORY)
         except BaseException:
             remove(stage)
             raise
-        return Tree(tenant, key, folder, size_bytes, frozenset(modules), name)
+        if same is not None:
+            remove(stage)
+        return same or Tree(tenant, key, folder, size_bytes, frozenset(modules), name)
 
     def used(self, tree: Tree, jobtype: str) -> bool:
         """Note that contexts of a type are started with it; other processes see that, too. False: it is gone."""

@@ -11,6 +11,7 @@ room.py         what a context occupies: a cgroup (cgroups.py), a uid (uids.py),
 rlimits.py      limits of each process; processes.py the sums of a tree, where there are no cgroups
 seccomp.py      the filter of system calls; syscalls.py their numbers
 child.py        a context as the daemon holds it
+folder_lock.py  one at a time in a folder that several daemons write to
 leftovers.py    what a killed daemon left on the machine
 probe.py        attacks the result and says which level was really reached
 attacks/        the attacks; victims.py what they go for

@@ -29,12 +29,11 @@ class JournalPosition(NamedTuple):
     sources: tuple[str, ...] = ()
 
 
-def with_source(sources: Sequence[str], sysid: str) -> tuple[str, ...]:
-    """These, and one more that writes to the journal. Of a daemon that crashes again and again there are not more and
-    more."""
-    if sysid in sources:
-        return tuple(sources)
-    return (*sources, sysid) if len(sources) < _MOST_SOURCES else (ANY,)
+def with_sources(sources: Sequence[str], writers: Sequence[str]) -> tuple[str, ...]:
+    """These, and more that wrote to the journal or will. Of a daemon that crashes again and again there are not more
+    and more."""
+    every = tuple(dict.fromkeys((*sources, *writers)))
+    return every if len(every) <= _MOST_SOURCES else (ANY,)
 
 
 def source_of(job_id: str) -> str:

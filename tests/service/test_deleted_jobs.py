@@ -198,3 +198,19 @@ async def test_lines_after_a_clock_was_set_back_are_passed_one_by_one(tmp_path: 
     async with running_daemon(tmp_path, poll="1h") as last:
         await last.intake.flush()
         assert await last.store.get_job("acme", job_id, now_ms=last.clock.now_ms()) is None
+
+
+async def test_a_life_that_never_had_the_store_is_known_by_its_lines(tmp_path: Path) -> None:
+    """It wrote under the sysid that was kept for such a start, and the store never heard of it."""
+    async with running_daemon(tmp_path, poll="1h") as first:
+        await end_of_a_line(first)
+    async with Journal(tmp_path / "journal", "spare") as journal:
+        (job_id,) = await journal.write("acme-x", ["1"])
+    daemon = Daemon(first.settings)
+    await daemon.open()
+    assert set((await position(daemon)).sources) == {first.sysid, "spare", daemon.sysid}
+    now_ms = daemon.clock.now_ms()
+    await daemon.store.add_jobs([NewJob(job_id, "acme-x", b"", now_ms, now_ms)], now_ms=now_ms)  # and not its position
+    await delete_job(service_of(daemon), WHO, job_id)
+    assert await kept_ids(daemon) == [job_id], "its line will be read again"
+    await daemon.close()

@@ -56,6 +56,17 @@ async def test_with_another_number_of_processes_nothing_is_left_behind(tmp_path:
         assert row.ok == 2
 
 
+async def test_what_is_left_there_again_is_moved_by_the_same_daemon(tmp_path: Path) -> None:
+    ids = await leave_lines(tmp_path, "journal-1", [b"1"])
+    async with running_daemon(tmp_path) as daemon:
+        assert await results(daemon, ids) == [b'"1"']
+        await daemon.left_journals.look()
+        async with Journal(tmp_path / "journal-1", "zz") as again:  # another came, and was killed
+            ids = await again.write("acme-x", [b"2"])
+        await daemon.left_journals.look()
+        assert await results(daemon, ids) == [b'"2"']
+
+
 async def test_a_backup_of_two_restored_for_one_daemon(tmp_path: Path) -> None:
     ids = await leave_lines(tmp_path / "data", "journal-0", [b"1"])
     ids += await leave_lines(tmp_path / "data", "journal-1", [b"2"])

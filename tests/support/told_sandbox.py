@@ -68,3 +68,9 @@ class ToldSandbox:
 
 def packages(told: ToldSandbox, folder: Path, quota: int | None = None, **settings: object) -> Packages:
     return Packages(told, TreeFolder(folder), ProviderSettings(**settings), lambda _: quota)  # type: ignore[arg-type]
+
+
+async def until(met: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not met():  # noqa: ASYNC110 (several tasks bring it about: no one event)
+            await asyncio.sleep(0)

@@ -8,6 +8,7 @@ import pytest
 
 from functory.operations.service import OperationSettings
 from handlers.folders.limits import FolderLimits
+from handlers.folders.manifest import digest_of
 from tests.support.archives import zip_of
 from tests.support.folders import put, untar
 from tests.support.pages import visitor
@@ -125,6 +126,46 @@ async def test_a_folder_belongs_to_its_tenant(site: Site) -> None:
     (plain,) = [await site.call("PUT", "/acme/handler/plain?lang=python", data=b"return 1")]
     assert plain.status == 200
     assert (await site.get("/acme/handler/plain?format=tar")).status == 404
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["../../../../outside", 1, True, [digest_of(b"x")]],
+        ["/outside", 1, True, [digest_of(b"x")]],
+        ["./x", 1, False, [digest_of(b"x")]],
+        ["MAIN.py", 1, False, [digest_of(b"x")]],
+        ["main.py/x", 1, False, [digest_of(b"x")]],
+        ["x", 0, False, [digest_of(b"x")]],
+        ["x", -1, False, []],
+        ["x", 1.0, False, [digest_of(b"x")]],
+        ["x", True, False, [digest_of(b"x")]],
+        ["x", "1", False, [digest_of(b"x")]],
+        ["x", 1, "yes", [digest_of(b"x")]],
+        ["x", 1, False, digest_of(b"x")],
+        ["x", 1, False, ["x"]],
+        ["x", 1, False, []],
+        ["x", 40 * 4096 * 1024, False, [digest_of(b"x")] * 40],
+        [1, 1, False, [digest_of(b"x")]],
+        ["x", 1, False],
+    ],
+)
+async def test_a_list_of_files_that_a_tenant_wrote_names_no_folder(site: Site, more: list[object]) -> None:
+    """It sends the list as a file of a folder, and then names the digest of that file."""
+    body = b"return 1"
+    rows = sorted([["main.py", len(body), False, [digest_of(body)]], more], key=str)
+    written = json.dumps({"format": 1, "files": rows}, separators=(",", ":")).encode()
+    handler = (await put(site, {"main.py": body, "x": b"x", "list": written})).json["handler"]
+    answer = await site.call("PUT", "/acme/handler/forged", json={**handler, "tree": digest_of(written)})
+    assert (answer.status, answer.json["error"]["detail"]["field"]) in {(422, "tree"), (422, "files")}, answer.body
+    assert (await site.get("/acme/handler/forged")).status == 404
+
+
+@pytest.mark.parametrize("data", [b"return 1", b"[]", b'"x"', b"[" * 100_000, b'{"format":1}', b"\xff"])
+async def test_a_file_is_no_folder(site: Site, data: bytes) -> None:
+    handler = (await put(site, {"main.py": b"return 1", "file": data})).json["handler"]
+    answer = await site.call("PUT", "/acme/handler/forged", json={**handler, "tree": digest_of(data)})
+    assert (answer.status, answer.json["error"]["detail"]["field"]) == (422, "tree"), answer.body
 
 
 async def test_files_count_once_and_within_the_quota(site: Site) -> None:

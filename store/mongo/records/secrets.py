@@ -22,7 +22,8 @@ class MongoSecrets(Core):
 
     @repeatable
     async def reseal_secret(self, secret: Secret) -> bool:
-        same = {"_id": _key(secret.tenant, secret.name), "version": secret.version, "data": {"$ne": b""}}
+        fields = secret_document(secret)
+        same = {name: fields[name] for name in ("_id", "version", "created", "author")} | {"data": {"$ne": b""}}
         change = {"$set": {"key": secret.key_id, "data": secret.data}}
         return (await self.collections.secrets.update_one(same, change)).matched_count == 1
 

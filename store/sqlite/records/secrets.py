@@ -22,10 +22,10 @@ def put_secret(tx: Tx, secret: Secret) -> bool:
 
 def reseal_secret(tx: Tx, secret: Secret) -> bool:
     sql = (
-        "UPDATE secrets SET key_id = ?, data = ? WHERE tenant = ? AND name = ? AND version = ? AND data <> x''"
-        " RETURNING 1"
+        "UPDATE secrets SET key_id = ?, data = ?"
+        " WHERE tenant = ? AND name = ? AND version = ? AND created = ? AND author = ? AND data <> x'' RETURNING 1"
     )
-    values = (secret.key_id, secret.data, secret.tenant, secret.name, secret.version)
+    values = (secret.key_id, secret.data, *secret[:5])
     return tx.conn.execute(sql, values).get is not None
 
 

@@ -8,7 +8,7 @@ import pytest
 from store.base import Archive, Code, JobState, JournalPosition, Store
 from store.names import FORGOTTEN_AFTER_MS
 from store.url import open_store
-from store.values.positions import ANY, with_source
+from store.values.positions import ANY, with_sources
 from store.values.transfer import Part
 from tests.support.jobs import (
     JOBTYPE,
@@ -77,7 +77,7 @@ async def test_only_of_those_who_write_to_the_journal(store: Store) -> None:
 async def test_of_anybody_where_too_many_wrote(store: Store, count: int) -> None:
     sources: tuple[str, ...] = ()
     for number in range(count):
-        sources = with_source(sources, f"b{number}")
+        sources = with_sources(sources, [f"b{number}"])
     await keep(store, "", *sources)
     await deleted(store, 1)
     assert await come_back(store, 1) == ({1} if count == 16 else set())

@@ -54,6 +54,14 @@ async def test_a_secret_is_sealed_anew_only_in_the_version_in_force(store: Store
     assert not await store.reseal_secret(secret(1, name="NONE"))
 
 
+async def test_the_first_version_of_another_tenant_of_the_name_is_another(store: Store) -> None:
+    """Whoever seals anew has read the value of the tenant before."""
+    await store.put_secret(secret(1))
+    for other in (secret(1)._replace(created_ms=T0), secret(1)._replace(author="key2")):
+        assert not await store.reseal_secret(other._replace(data=b"of the one before"))
+    assert await store.list_secrets(TENANT) == [secret(1)]
+
+
 async def test_names_are_in_order_and_belong_to_their_tenant(store: Store) -> None:
     for tenant, name in ((TENANT, "B"), (TENANT, "A"), ("other", "A"), (f"{TENANT}2", "C")):
         await store.put_secret(secret(tenant=tenant, name=name))

@@ -12,6 +12,7 @@ head = in_file("functory/egress/head.py", "tests/unit/functory/test_egress_parsi
 body = in_file("functory/egress/request_body.py", "tests/unit/functory/test_egress_parsing.py")
 hello = in_file("functory/egress/client_hello.py", "tests/unit/functory/test_egress_parsing.py")
 connection = in_file("functory/egress/connection.py", PROXY)
+side = in_file("functory/egress/side.py", PROXY)
 proxy = in_file("functory/egress/proxy.py", PROXY)
 meters = in_file("functory/egress/meters.py", "tests/unit/functory/test_egress_meters.py")
 seccomp = in_file("runner/sandbox/seccomp.py", CONTEXTS)
@@ -35,6 +36,12 @@ MUTANTS: list[Mutant] = [
         "            if at <= place < at + count and data[place] != expected:",
         "            if False:",
     ),
+    body(
+        "all pieces of an arrival are looked at in one go",
+        " and self.pieces < most:",
+        ":",
+        tests="tests/unit/functory/test_egress_meters.py",
+    ),
     connection("a second request goes on", "        self._host.write(data[:own])", "        self._host.write(data)"),
     connection("TLS may ask for any host", "        if name is not None and name != host:", "        if False:"),
     connection(
@@ -52,7 +59,7 @@ MUTANTS: list[Mutant] = [
     hello(
         "a record may be longer than TLS has them", "        if self._left > _MOST_RECORD_BYTES:", "        if False:"
     ),
-    connection(
+    side(
         "a side that does not read stops nobody", '        self._connection.other(self).hold("full")', "        return"
     ),
     connection(
@@ -70,6 +77,13 @@ MUTANTS: list[Mutant] = [
         "",
     ),
     proxy("connections are not paced", "            self._rest(rest_s)\n", "            pass\n"),
+    meters("small arrivals are free", "max(count, _ARRIVAL_BYTES) if count else 0", "count"),
+    connection(
+        "what is dropped is not paced",
+        "        self._pace(side, count=len(data))\n        if self._is_flowing:\n",
+        "        if self._is_flowing:\n            self._pace(side, count=len(data))\n",
+        tests="tests/unit/functory/test_egress_meters.py",
+    ),
     meters("an hour never ends", "        if now - self._since >= _HOUR_S:", "        if self._since < 0:"),
     meters(
         "bytes of one tenant count for all", "if self.of(tenant).hour.add(0, now) >=", "if self.all.hour.add(0, now) >="

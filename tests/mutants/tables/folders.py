@@ -6,6 +6,7 @@ ARCHIVES = "tests/unit/handlers/test_folders.py"
 names = in_file("handlers/folders/names.py", ARCHIVES)
 tars = in_file("handlers/folders/tar.py", ARCHIVES)
 zips = in_file("handlers/folders/zip.py", ARCHIVES)
+lists = in_file("handlers/folders/manifest.py", "tests/unit/functory/test_folder_trees.py")
 unpacked = in_file("functory/folders/unpacked.py", "tests/unit/functory/test_folder_trees.py")
 collecting = in_file("functory/folders/collecting.py", "tests/unit/functory/test_folder_trees.py")
 
@@ -26,6 +27,20 @@ MUTANTS: list[Mutant] = [
     ),
     zips("files share their bytes", "        if entry.start < end:", "        if entry.start < 0:"),
     zips("a link is unpacked", "        if entry.mode & _KIND not in (0,", "        if entry.mode & _KIND in (1,"),
+    lists(
+        "a list of files may lead out of the folder",
+        "            check_names(entry.name for entry in manifest.files)\n",
+        "",
+    ),
+    in_file("functory/folders/contents.py", "tests/unit/functory/test_folder_trees.py")(
+        "a piece may be larger than the list says", " or len(data) != size_bytes", ""
+    ),
+    unpacked(
+        "who makes the same later takes the place of what contexts have",
+        "        if _is_whole(place, manifest):  # another",
+        "        if manifest is None:  # another",
+    ),
+    unpacked("what contexts have is removed", " or not _is_unused(folder / name):", ":"),
     unpacked(
         "a spoilt tree is used",
         "        if entry_of(name, path.read_bytes()).pieces != entry.pieces:",

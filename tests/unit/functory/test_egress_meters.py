@@ -1,13 +1,14 @@
 """The proxy's quotas, with a clock that stands still until it is moved."""
 
 import asyncio
+import contextlib
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from functory.egress.connection import Connection, Side
 from functory.egress.meters import EgressLimits, Hour, Meters, Pace
+from functory.egress.side import Side
 from tests.support.egress import Names, host, way
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
@@ -58,17 +59,24 @@ def test_bytes_are_held_to_an_hour_per_tenant_and_in_all() -> None:
 
 
 def test_who_moves_too_much_rests_and_others_do_not() -> None:
-    meters = Meters(EgressLimits(tenant_bytes_per_s=100, bytes_per_s=1e9))
-    assert meters.moved("a", 225, 1.0, to_host=True) == 2.0
-    assert meters.moved("b", 20, 1.0, to_host=True) == 0
+    meters = Meters(EgressLimits(tenant_bytes_per_s=100_000, bytes_per_s=1e12))
+    assert meters.took("a", 1.0, count=225_000) == 2.0
+    assert meters.took("b", 1.0, count=20) == 0
 
 
 def test_pieces_count_for_the_pace_and_not_for_the_hour() -> None:
     meters = Meters(EgressLimits(tenant_bytes_per_s=4096, tenant_hourly_bytes=1000, bytes_per_s=1e9))
-    assert meters.moved("a", 0, 1.0, to_host=True, pieces=1) == 0.75
-    assert meters.moved("a", 0, 1.0, to_host=True, pieces=10) == 10.75
+    assert meters.took("a", 1.0, pieces=1) == 0.75
+    assert meters.took("a", 1.0, pieces=10) == 10.75
     assert meters.why_no_more("a", 1.0) == ""
     assert meters.of("a").sent_bytes == 0
+
+
+def test_an_arrival_counts_for_the_pace_however_small_it_is() -> None:
+    meters = Meters(EgressLimits(tenant_bytes_per_s=16 * 1024, bytes_per_s=1e9))
+    assert meters.took("a", 1.0, count=1) == 0.75
+    assert meters.took("a", 1.0, count=16 * 1024) == 1.75
+    assert meters.took("a", 1.0, count=32 * 1024) == 3.75
 
 
 def test_a_tenant_that_is_gone_is_forgotten() -> None:
@@ -124,24 +132,76 @@ async def test_what_comes_together_with_the_head_counts_and_so_does_the_head(tmp
 
 async def test_small_chunks_are_paced_by_their_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counted = []
-    moved = Meters.moved
+    took = Meters.took
 
-    def count(self: Meters, tenant: str, count: int, now: float, *, to_host: bool, pieces: int = 0) -> float:
+    def count(self: Meters, tenant: str, now: float, *, count: int = 0, pieces: int = 0) -> float:
         counted.append(pieces)
-        return moved(self, tenant, count, now, to_host=to_host, pieces=pieces)
+        return took(self, tenant, now, count=count, pieces=pieces)
 
-    monkeypatch.setattr(Meters, "moved", count)
+    monkeypatch.setattr(Meters, "took", count)
     async with host(answer=ANSWER) as server, way(tmp_path, [f"api.example.org:{server.port}"], NAMES) as made:
         url = f"http://api.example.org:{server.port}/"
-        body = b"1\r\nx\r\n" * 500 + b"0\r\n\r\n"
+        body = b"1\r\nx\r\n" * 200 + b"0\r\n\r\n"
         answer = await made.ask(f"POST {url} HTTP/1.1\nTransfer-Encoding: chunked", body)
         assert answer == ANSWER
         assert server.got.endswith(body)
-    assert sum(counted) == 501
+    assert sum(counted) == 201
+
+
+async def test_of_many_small_chunks_some_are_looked_at_in_one_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of one arrival took 30 ms, and many connections have arrivals at the same time."""
+    counted = []
+    took = Meters.took
+
+    def count(self: Meters, tenant: str, now: float, *, count: int = 0, pieces: int = 0) -> float:
+        counted.append(pieces)
+        return took(self, tenant, now, count=count, pieces=pieces)
+
+    monkeypatch.setattr(Meters, "took", count)
+    limits = EgressLimits(tenant_bytes_per_s=1e9, bytes_per_s=1e9)
+    async with host() as server, way(tmp_path, [f"api.example.org:{server.port}"], NAMES, limits=limits) as made:
+        body = b"1\r\nx\r\n" * 20_000 + b"0\r\n\r\n"
+        reader, writer = await made.connect()
+        url = f"http://api.example.org:{server.port}/"
+        writer.write(f"POST {url} HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + body)
+        async with asyncio.timeout(60):
+            back = b""
+            while not back.endswith(body):
+                back += await reader.read(65536)
+        writer.close()
+    assert (sum(counted), max(counted)) == (20_001, 256)
+
+
+@pytest.mark.parametrize("asked", ["nowhere.example.org:443", "api.example.org:{}", ""])
+async def test_whoever_sends_byte_by_byte_is_paced_whatever_becomes_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    """In a head, in a tunnel, and behind a request that was refused."""
+    rested: list[float] = []
+    rest = Side.rest
+
+    def note(self: Side, for_s: float) -> None:
+        rested.append(for_s)
+        rest(self, for_s)
+
+    monkeypatch.setattr(Side, "rest", note)
+    limits = EgressLimits(tenant_bytes_per_s=160 * 1024)
+    async with host() as server, way(tmp_path, [f"api.example.org:{server.port}"], NAMES, limits=limits) as made:
+        _, writer = await made.connect()
+        writer.write(f"CONNECT {asked.format(server.port)} HTTP/1.1\r\n\r\n".encode() if asked else b"G")
+        while not rested:
+            with contextlib.suppress(ConnectionError):
+                writer.write(b"E")
+                await writer.drain()
+            await asyncio.sleep(0)
+        writer.close()
+    assert max(rested) < 1
 
 
 async def test_a_side_rests_until_the_last_of_its_rests_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    side, read = Side(cast("Connection", None)), asyncio.Event()
+    side, read = Side(cast("Any", None)), asyncio.Event()
     monkeypatch.setattr(side, "let_go", lambda _: read.set())
     side.rest(0)
     side.rest(3600)

@@ -10,7 +10,8 @@ import pytest
 
 from functory.egress import connection as connection_module
 from functory.egress.answer import MOST_INTERIM, AnswerHead
-from functory.egress.connection import Connection, Side
+from functory.egress.connection import Connection
+from functory.egress.side import Side
 from tests.support.egress import ANSWER, eventually, host, names, rest_of, way
 
 

@@ -2,20 +2,24 @@
 
 import asyncio
 import hashlib
+import os
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from functory.folders import unpacked
 from functory.folders.collecting import GRACE_MS, FolderCollector
-from functory.folders.contents import put_manifest, put_pieces
+from functory.folders.contents import put_manifest, put_pieces, read_pieces
 from functory.folders.packing import tar_pieces
-from functory.folders.unpacked import UnpackedTrees
+from functory.folders.unpacked import UNUSED_S, UnpackedTrees
 from handlers.folders.archive import list_archive
 from handlers.folders.limits import DEFAULT_LIMITS, PIECE_BYTES
 from handlers.folders.manifest import Manifest, digest_of, entry_of, in_pieces
 from runner.errors import FilesMissingError
-from store.base import NewHandler, Store
+from store.base import Content, NewHandler, Store
 from store.url import open_store
 from tests.support.jobs import T0, TENANT
 
@@ -74,6 +78,16 @@ def read(place: Path) -> dict[str, bytes]:
     return {path.relative_to(place).as_posix(): path.read_bytes() for path in place.rglob("*") if path.is_file()}
 
 
+def age(folder: Path) -> None:
+    """Nobody has used these trees for long."""
+    for path in folder.iterdir():
+        os.utime(path, (0, time.time() - UNUSED_S - 1))
+
+
+def identity(place: Path) -> int:
+    return place.stat().st_ino
+
+
 async def test_a_tree_has_the_files_and_cannot_be_written_to(store: Store, trees: UnpackedTrees) -> None:
     manifest = await put(store, FILES)
     places = await asyncio.gather(*(trees.have(TENANT, manifest.digest) for _ in range(5)))
@@ -111,14 +125,64 @@ async def test_a_tree_that_cannot_be_whole_is_not_there(store: Store, trees: Unp
         await trees.have(TENANT, "0" * 64)
 
 
+async def test_of_two_processes_that_make_the_same_the_first_is_kept(
+    store: Store, trees: UnpackedTrees, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its contexts have it already."""
+    manifest = await put(store, FILES)
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def read_slowly(*given: Any) -> AsyncIterator[Any]:
+        begun.set()
+        await go_on.wait()
+        async for batch in read_pieces(*given):
+            yield batch
+
+    with monkeypatch.context() as patched:
+        patched.setattr(unpacked, "read_pieces", read_slowly)
+        slow = asyncio.create_task(UnpackedTrees(store, tmp_path / "trees").have(TENANT, manifest.digest))
+        await begun.wait()
+    place = await trees.have(TENANT, manifest.digest)
+    first = await asyncio.to_thread(identity, place)
+    go_on.set()
+    assert await slow == place
+    assert await asyncio.to_thread(identity, place) == first
+    assert await asyncio.to_thread(names_in, place.parent) == [place.name]
+
+
+@pytest.mark.parametrize("name", ["../../outside", "/{}/outside", "x/../../../outside"])
+async def test_nothing_is_written_outside_whatever_the_list_of_files_says(
+    store: Store, trees: UnpackedTrees, tmp_path: Path, name: str
+) -> None:
+    """The list may be a file of a folder that the tenant has sent."""
+    name = name.format(tmp_path)
+    files = Manifest((entry_of(name, b"x", is_executable=True),))
+    await put_pieces(store, TENANT, iter([(digest_of(b"x"), b"x")]), {digest_of(b"x")}, T0)
+    await put_manifest(store, TENANT, files, T0)
+    with pytest.raises(FilesMissingError):
+        await trees.have(TENANT, files.digest)
+    assert not await asyncio.to_thread((tmp_path / "outside").exists)
+
+
+async def test_a_piece_has_the_size_that_the_list_says(store: Store, trees: UnpackedTrees) -> None:
+    """Or many small files would be as large together as nothing that may be sent."""
+    files = Manifest((entry_of("x", b"x" * PIECE_BYTES)._replace(size_bytes=1),))
+    await put(store, {"x": b"x" * PIECE_BYTES})
+    await put_manifest(store, TENANT, files, T0)
+    with pytest.raises(FilesMissingError):
+        await trees.have(TENANT, files.digest)
+
+
 async def test_what_a_killed_process_left_goes_and_what_another_makes_stays(
     store: Store, trees: UnpackedTrees, tmp_path: Path
 ) -> None:
     manifest = await put(store, FILES)
     place = await trees.have(TENANT, manifest.digest)
     living = await asyncio.to_thread(leave_behind, place.parent)
+    await asyncio.to_thread((place.parent / "lost+found").mkdir)
+    await asyncio.to_thread(age, place.parent)
     assert await trees.sweep({place.name}) == 2
-    assert await asyncio.to_thread(names_in, place.parent) == [living, place.name]
+    assert await asyncio.to_thread(names_in, place.parent) == [living, place.name, "lost+found"]
 
 
 async def test_only_what_no_version_needs_and_nobody_touched_is_collected(
@@ -132,13 +196,20 @@ async def test_only_what_no_version_needs_and_nobody_touched_is_collected(
     await store.set_handler(TENANT, NewHandler(f"{TENANT}-t", "python", b"{}", T0, tree=kept.digest))
     collector = FolderCollector(store, trees)
     assert await collector.collect(T0 + GRACE_MS) == 0, "all are young"
+    await asyncio.to_thread(age, tmp_path / "trees")
     assert await collector.collect(T0 + GRACE_MS + 1) == 2, "the list of one, and the piece that no other has"
     names = await asyncio.to_thread(names_in, tmp_path / "trees")
     assert names == sorted([f"{TENANT}.{kept.digest}", f"{TENANT}.{young.digest}"])
     assert await asyncio.to_thread(read, await trees.have(TENANT, kept.digest)) == FILES
     await store.set_handler(TENANT, NewHandler(f"{TENANT}-t", "python", b"{1}", T0, tree=""))
+    await asyncio.to_thread(age, tmp_path / "trees")
+    await trees.have(TENANT, kept.digest)
     assert await collector.collect(T0 + 3 * GRACE_MS) > 0
     assert await store.list_contents(TENANT) == []
+    names = await asyncio.to_thread(names_in, tmp_path / "trees")
+    assert names == [f"{TENANT}.{kept.digest}"], "a context may have it, whatever became of the version"
+    await asyncio.to_thread(age, tmp_path / "trees")
+    await collector.collect(T0 + 3 * GRACE_MS)
     assert await asyncio.to_thread(names_in, tmp_path / "trees") == []
 
 
@@ -148,6 +219,20 @@ async def test_a_tenant_whose_folders_cannot_be_read_keeps_all(store: Store, tre
     before = await store.list_contents(TENANT)
     assert await FolderCollector(store, trees).collect(T0 + 9 * GRACE_MS) == 0
     assert await store.list_contents(TENANT) == before
+
+
+async def test_one_tenant_that_cannot_be_read_holds_up_no_other(store: Store, trees: UnpackedTrees) -> None:
+    folder = await put(store, FILES)
+    await store.set_handler("aaa", NewHandler("aaa-t", "python", b"{}", T0, tree="0" * 64))
+    await store.put_contents("aaa", [Content("aaa", digest_of(b"x"), T0, b"x")])
+    places = [await trees.have(TENANT, folder.digest)]
+    places.append(places[0].with_name(f"aaa.{'1' * 64}"))
+    await asyncio.to_thread(places[1].mkdir)
+    await asyncio.to_thread(age, places[0].parent)
+    assert await FolderCollector(store, trees).collect(T0 + 9 * GRACE_MS) > 0
+    assert await store.list_contents(TENANT) == []
+    assert len(await store.list_contents("aaa")) == 1
+    assert await asyncio.to_thread(names_in, places[0].parent) == [places[1].name]
 
 
 async def test_a_download_is_the_same_folder(store: Store) -> None:

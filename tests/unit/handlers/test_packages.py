@@ -2,16 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from functory.daemon.package_collector import PackageCollector
-from functory.execution.handler_document import encode_handler
 from handlers.errors import InvalidHandlerError
 from handlers.folders.project import read_project
-from handlers.model import Handler
 from handlers.packages import (
     Lock,
     LockedPackage,
@@ -26,9 +22,7 @@ from runner.errors import PackagesBusyError, PackagesMissingError, PackagesRefus
 from runner.packages.provider import Packages, ProviderSettings
 from runner.packages.source import State
 from runner.packages.trees import TreeFolder
-from store.base import NewHandler, Tenant
-from store.url import open_store
-from tests.support.told_sandbox import HASH, ToldSandbox, packages
+from tests.support.told_sandbox import HASH, ToldSandbox, packages, until
 from tests.support.wheels import asking_for, frame
 
 LOCK = Lock("1" * 32, "3.11", (LockedPackage("requests", "2.31.0", (HASH,)),))
@@ -187,12 +181,6 @@ def test_a_resolvers_output_becomes_a_lock() -> None:
 # The provider, with a sandbox that does as it is told
 
 
-async def until(met: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not met():  # noqa: ASYNC110 (several tasks bring it about: no one event)
-            await asyncio.sleep(0)
-
-
 @pytest.fixture
 def told() -> ToldSandbox:
     return ToldSandbox()
@@ -338,61 +326,3 @@ async def test_closing_ends_builds(told: ToldSandbox, tmp_path: Path) -> None:
     await shelf.close()
     with pytest.raises(asyncio.CancelledError):
         await build
-
-
-# Collection
-
-
-async def test_what_no_version_refers_to_is_collected(
-    told: ToldSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("store.handler_rules.VERSIONS_KEPT", 1)
-    shelf = packages(told, tmp_path / "packages")
-    store = f"sqlite:///{tmp_path / 'functory.db'}"
-    async with open_store(store) as kept:
-        await kept.create_tenant(Tenant("acme", 1))
-        collector = PackageCollector(kept, shelf)
-
-        async def save(lock: Lock) -> None:
-            handler = Handler("python", "return 1", lock=lock)
-            await kept.set_handler("acme", NewHandler("acme-x", "python", encode_handler(handler), 1))
-
-        await shelf.have("acme-x", LOCK)
-        await shelf.have("acme-x", lock_of(2))
-        await shelf.have("gone-x", LOCK)
-        await save(LOCK)
-        await collector.collect_of("acme", -1.0)
-        assert (await shelf.known("acme", LOCK)).state is State.READY
-        assert (await shelf.known("acme", lock_of(2))).state is State.ABSENT
-        await shelf.have("acme-x", lock_of(5))
-        await collector.collect_packages()  # what was used a moment ago stays
-        assert (await shelf.known("acme", lock_of(5))).state is State.READY
-        assert await shelf.tenants() == ["acme"]  # and of a tenant that is gone nothing does
-        await kept.delete_handler("acme", "acme-x")
-        await collector.collect_of("acme", -1.0)  # a version of a deleted handler can be rolled back to
-        assert (await shelf.known("acme", LOCK)).state is State.READY
-        await save(lock_of(3))
-        await collector.collect_of("acme", -1.0)
-        assert (await shelf.known("acme", LOCK)).state is State.ABSENT
-
-
-async def test_a_full_quota_is_collected_first(told: ToldSandbox, tmp_path: Path) -> None:
-    shelf = packages(told, tmp_path, quota=15, tree_bytes=12)
-    await shelf.have("acme-x", LOCK)
-
-    async def collect(tenant: str) -> None:
-        for tree, _ in await shelf.unused(tenant, -1.0):
-            await shelf.drop(tree)
-
-    shelf.when_full(collect)
-    await shelf.have("acme-x", lock_of(2))
-    assert (await shelf.known("acme", LOCK)).state is State.ABSENT
-
-
-async def test_a_tree_that_another_process_collected_is_built_again(told: ToldSandbox, tmp_path: Path) -> None:
-    shelf = packages(told, tmp_path)
-    first = await shelf.have("acme-x", LOCK)
-    await packages(told, tmp_path).drop(first)
-    second = await shelf.have("acme-x", LOCK)
-    assert second.folder != first.folder
-    assert await asyncio.to_thread((second.site / "a.py").exists)
