@@ -152,7 +152,7 @@ class HttpEngine:
             return [Line(403, f"the URL may not be called: {err}".encode())] * count, None
         except _TooBigError as err:
             return [Line(outcome.TOO_BIG, str(err).encode())] * count, None
-        except (aiohttp.ClientError, OSError, ValueError) as err:
+        except Exception as err:  # noqa: BLE001 (libraries raise more than they promise over what a host sends)
             text = f"the URL could not be called: {_reason(err)}"
             return [Line(outcome.CRASHED, text.encode("utf-8", "replace"))] * count, None
         return await self._judge(status, headers, body, count, makes_jobs=handler.prints_jobs)
@@ -194,7 +194,7 @@ class HttpEngine:
                 location = answer.headers.get("Location")
                 if answer.status not in _REPEATING or location is None:
                     return answer.status, dict(answer.headers), await self._read(answer, tenant_of(jobtype))
-                url = url.join(URL(location))
+                url = _redirected(url, location)
         raise aiohttp.ClientError(f"more than {_MAX_REDIRECTS} redirects")
 
     def _check_address(self, host: str, port: int) -> None:
@@ -239,6 +239,13 @@ class HttpEngine:
         made = socket.socket(family, kind, proto)
         made.setblocking(False)
         return made
+
+
+def _redirected(url: URL, location: str) -> URL:
+    try:
+        return url.join(URL(location))
+    except (ValueError, IndexError):  # the latter for `//[]@`, and it promises neither
+        raise ValueError(f"it redirects to {location[:200]!r}, which is no URL") from None
 
 
 def _message_id(batch: Sequence[BatchJob]) -> str:
