@@ -349,6 +349,13 @@ MUTANTS: list[Mutant] = [
         "        except Exception as err:  # noqa: BLE001 (libraries raise more than they promise over what a host sends)",
         "        except (aiohttp.ClientError, OSError) as err:",
     ),
+    http(
+        "a host sends heads without end",
+        "        if self._is_answered or (is_interim and self._heads == _MOST_INTERIM):",
+        "        if self._is_answered:",
+    ),
+    http("a host answers more than once", "        self._is_answered = not is_interim\n", ""),
+    http("a connection is used for one request only", "self._heads, self._is_answered = 0, False", "self._heads = 0"),
     http("a proxy of the environment is used", "                trust_env=False,", "                trust_env=True,"),
     http(
         "cookies go from one tenant to the next",
