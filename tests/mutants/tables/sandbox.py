@@ -32,10 +32,11 @@ MUTANTS: list[Mutant] = [
         "another architecture gets past the filter", "        _answer(_KILL_PROCESS),\n", "        _answer(_ALLOW),\n"
     ),
     seccomp("calls of x32 get past the filter", '    if machine == "x86_64":', "    if False:"),
+    seccomp("a context has the disks of all synced", "_answer(_DONE)]", "_answer(_ALLOW)]"),
     seccomp(
         "refused calls are allowed",
-        "            code += [_jump(_JUMP_EQUAL, number, then=0, otherwise=1), _answer(_REFUSE)]\n    # clone3",
-        "            code += [_jump(_JUMP_EQUAL, number, then=0, otherwise=1), _answer(_ALLOW)]\n    # clone3",
+        "            code += [_jump(_JUMP_EQUAL, number, then=0, otherwise=1), _answer(_REFUSE)]\n    for needless",
+        "            code += [_jump(_JUMP_EQUAL, number, then=0, otherwise=1), _answer(_ALLOW)]\n    for needless",
     ),
     seccomp(
         "clone3 is allowed",
