@@ -11,6 +11,7 @@ runtime = in_file("runner/sandbox/runtime.py", "tests/security/test_installed.py
 installed = in_file("runner/sandbox/installed.py", "tests/security/test_installed.py")
 languages = in_file("handlers/languages.py", "tests/security/test_installed.py")
 kinds = in_file("runner/sandbox/kinds.py", "tests/security/test_contexts.py")
+init = in_file("runner/sandbox/inner/init.py", "tests/unit/runner/test_inner_init.py")
 uids = in_file("runner/sandbox/uids.py", "tests/unit/runner/test_uids.py")
 
 MUTANTS: list[Mutant] = [
@@ -32,6 +33,11 @@ MUTANTS: list[Mutant] = [
         "another architecture gets past the filter", "        _answer(_KILL_PROCESS),\n", "        _answer(_ALLOW),\n"
     ),
     seccomp("calls of x32 get past the filter", '    if machine == "x86_64":', "    if False:"),
+    init(
+        "whoever has the number of a process that ended is ended for it",
+        "        with contextlib.nullcontext() if uid is None else _taking(uid):\n",
+        "        with contextlib.nullcontext():\n",
+    ),
     seccomp("a context has the disks of all synced", "_answer(_DONE)]", "_answer(_ALLOW)]"),
     seccomp(
         "refused calls are allowed",
