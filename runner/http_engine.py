@@ -8,6 +8,7 @@ the same gate. No proxy, no cookies, no decompression.
 
 import asyncio
 import errno
+import functools
 import hashlib
 import os
 import socket
@@ -20,6 +21,7 @@ from typing import Any, Final
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 from handlers.hosts import host_name, is_address
@@ -41,8 +43,13 @@ from vocabulary.signed_messages import headers_of
 _MAX_CONNECTIONS: Final = 100
 _MAX_REDIRECTS: Final = 5
 _REPEATING: Final = frozenset({301, 302, 307, 308})
+_SWITCHING: Final = 101
 _TOO_MANY: Final = 429
 _CHUNK_BYTES: Final = 64 * 1024
+_PIECE_BYTES: Final = 8 * 1024
+"""Of what a host sends, taken in before it is asked whether that was enough: it may be heads of twenty bytes."""
+_MOST_INTERIM: Final = 8
+"""Heads before the answer, such as 100 and 103."""
 _LONGEST_MS: Final = 2**31
 
 
@@ -81,6 +88,45 @@ class _CheckedResolver(AbstractResolver):
 
     async def close(self) -> None:
         """Nothing is held."""
+
+
+class _Answers(ResponseHandler):
+    """A connection to a host. Of a request it takes in one answer, and no more than a few heads before it: a host could
+    send them without end, faster than they can be read. It knows more of aiohttp than that promises: what it does with
+    heads is in `feed_data`, and pyproject.toml pins its version."""
+
+    _heads = 0
+    _is_answered = False
+
+    def set_response_params(self, **params: Any) -> None:
+        """A request begins."""
+        self._heads, self._is_answered = 0, False
+        super().set_response_params(**params)
+
+    def data_received(self, data: bytes) -> None:
+        for at in range(0, len(data), _PIECE_BYTES):
+            if self.exception() is None:
+                super().data_received(data[at : at + _PIECE_BYTES])
+
+    def feed_data(self, data: Any, size: int = 0) -> None:
+        message, _ = data
+        is_interim = message.code < outcome.OK and message.code != _SWITCHING
+        if self._is_answered or (is_interim and self._heads == _MOST_INTERIM):
+            if self.exception() is None:
+                self.set_exception(aiohttp.ClientError(f"it sent more than {_MOST_INTERIM} heads before its answer"))
+            if self.transport is not None:
+                self.transport.abort()
+            return
+        self._heads += 1
+        self._is_answered = not is_interim
+        super().feed_data(data, size)
+
+
+class _Connector(aiohttp.TCPConnector):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        kind: type[ResponseHandler] = _Answers
+        self._factory = functools.partial(kind, loop=self._loop)
 
 
 def _spelled(host: str) -> str:
@@ -152,7 +198,7 @@ class HttpEngine:
             return [Line(403, f"the URL may not be called: {err}".encode())] * count, None
         except _TooBigError as err:
             return [Line(outcome.TOO_BIG, str(err).encode())] * count, None
-        except (aiohttp.ClientError, OSError, ValueError) as err:
+        except Exception as err:  # noqa: BLE001 (libraries raise more than they promise over what a host sends)
             text = f"the URL could not be called: {_reason(err)}"
             return [Line(outcome.CRASHED, text.encode("utf-8", "replace"))] * count, None
         return await self._judge(status, headers, body, count, makes_jobs=handler.prints_jobs)
@@ -194,7 +240,7 @@ class HttpEngine:
                 location = answer.headers.get("Location")
                 if answer.status not in _REPEATING or location is None:
                     return answer.status, dict(answer.headers), await self._read(answer, tenant_of(jobtype))
-                url = url.join(URL(location))
+                url = _redirected(url, location)
         raise aiohttp.ClientError(f"more than {_MAX_REDIRECTS} redirects")
 
     def _check_address(self, host: str, port: int) -> None:
@@ -217,7 +263,7 @@ class HttpEngine:
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(
+            connector = _Connector(
                 limit=_MAX_CONNECTIONS,
                 resolver=_CheckedResolver(self._resolver),
                 use_dns_cache=False,
@@ -239,6 +285,13 @@ class HttpEngine:
         made = socket.socket(family, kind, proto)
         made.setblocking(False)
         return made
+
+
+def _redirected(url: URL, location: str) -> URL:
+    try:
+        return url.join(URL(location))
+    except (ValueError, IndexError):  # the latter for `//[]@`, and it promises neither
+        raise ValueError(f"it redirects to {location[:200]!r}, which is no URL") from None
 
 
 def _message_id(batch: Sequence[BatchJob]) -> str:

@@ -3,7 +3,7 @@
 A context depends on nothing about the place where the daemon's code lies: not on its path, mode or owner, nor on
 whether a scratch space covers it. With a root of its own, small files arrive as copies and folders as read-only binds,
 both at fixed places below `/functory`. Without one, what the uid of a context cannot reach is copied to a folder that
-everybody can read, for as long as the launcher lives.
+everybody can read, for as long as a context may need it.
 """
 
 import contextlib
@@ -92,22 +92,34 @@ def in_sight(paths: Iterable[Path], stage: "Stage | None") -> Handover:
 
 
 class Stage:
-    """A folder that every uid can read, made when the first path is put there and removed by `close`."""
+    """A folder that every uid can read, made when the first path is put there and removed by `close`. For one thread at
+    a time."""
 
     def __init__(self) -> None:
         self._folder: Path | None = None
         self._known: dict[Path, Path] = {}
+        self._numbers = itertools.count()
 
     def put(self, path: Path) -> Path:
         """Ensures: the copy can be read, and run if the original can, by every uid. One copy of each path."""
         if path not in self._known:
             if self._folder is None:
                 self._folder = open_folder("given")
-            parent = self._folder / str(len(self._known))
+            parent = self._folder / str(next(self._numbers))
             parent.mkdir()
-            self._known[path] = _copy_open(path, parent / path.name)
+            try:
+                self._known[path] = _copy_open(path, parent / path.name)
+            except BaseException:
+                remove(parent)
+                raise
             parent.chmod(_FOLDER_MODE)
         return self._known[path]
+
+    def drop(self, path: Path) -> None:
+        """Nobody uses its copy any more. None need be there."""
+        copy = self._known.pop(path, None)
+        if copy is not None:
+            remove(copy.parent)
 
     def close(self) -> None:
         folder, self._folder = self._folder, None

@@ -82,7 +82,9 @@ class SandboxLauncher:
         self._children: set[SandboxedChild] = set()
         self._kinds: dict[Hashable, Kind] = {}  # by the parts of a LaunchSpec
         self._made = 0
+        self._with_folder: Counter[Path] = Counter()  # the same, by the folder of their handler
         self._staging = asyncio.Lock()
+        self._clearing: set[asyncio.Task[None]] = set()
         self._closed = False
 
     @property
@@ -189,24 +191,48 @@ class SandboxLauncher:
         subtree, self._cgroups = self._cgroups, None
         if subtree is not None:
             await asyncio.to_thread(subtree.close)
+        await self.tidied()
         if self._stage is not None:
             await asyncio.to_thread(self._stage.close)
 
     async def _make(self, kind: Kind) -> SandboxedChild:
         """A blank context with every layer in place."""
         self._living[kind.view] += 1
+        if kind.tree is not None:
+            self._with_folder[kind.tree.path] += 1
         try:
             child = await self._make_one(kind)
         except BaseException:
-            self._gone(kind.view)
+            self._gone(kind)
             raise
-        child.on_end(lambda _: self._gone(kind.view))
+        child.on_end(lambda _: self._gone(kind))
         return child
 
-    def _gone(self, view: View) -> None:
-        self._living[view] -= 1
-        if not self._living[view]:
-            del self._living[view]
+    def _gone(self, kind: Kind) -> None:
+        self._living[kind.view] -= 1
+        if not self._living[kind.view]:
+            del self._living[kind.view]
+        if kind.tree is not None:
+            self._with_folder[kind.tree.path] -= 1
+            if not self._with_folder[kind.tree.path]:
+                del self._with_folder[kind.tree.path]
+                self._clear_later(kind.tree.path)
+
+    def _clear_later(self, path: Path) -> None:
+        """Remove what was copied of it, if nobody needs it by then."""
+        if self._stage is not None and not self._closed:
+            task = asyncio.create_task(self._clear(path, self._stage), name="clear staged copies")
+            self._clearing.add(task)
+            task.add_done_callback(self._clearing.discard)
+
+    async def _clear(self, path: Path, stage: Stage) -> None:
+        async with self._staging:
+            if path not in self._with_folder and not any(view.packages == path for view in self._spawners):
+                await asyncio.to_thread(stage.drop, path)
+
+    async def tidied(self) -> None:
+        """Return when nothing lies about that contexts left which have ended."""
+        await asyncio.gather(*self._clearing)
 
     async def _make_one(self, kind: Kind) -> SandboxedChild:
         spawner = await self._spawner(kind.view)
@@ -284,10 +310,13 @@ class SandboxLauncher:
             await asyncio.gather(*(child.discard() for child in blanks))
             with contextlib.suppress(LaunchError):
                 await (await task).close()
+            if view.packages is not None:
+                self._clear_later(view.packages)
 
     async def _start_spawner(self, view: View) -> Spawner:
         try:
-            handed = await asyncio.to_thread(self._hand_over, view)
+            async with self._staging:
+                handed = await asyncio.to_thread(self._hand_over, view)
         except OSError as error:
             raise IsolationError(f"what contexts need cannot be handed to them: {error}") from error
         spawner = Spawner(

@@ -1,10 +1,10 @@
 """The seccomp filter: a BPF program, assembled here by hand, that every context runs under for life.
 
 Ensures: a system call of another architecture kills the process; x32 calls are refused; the calls of
-`syscalls.DENIED` fail with EPERM; no process can be put into a new namespace; without network no socket but a unix one
-can be made, whatever its protocol (TCP, UDP, MPTCP, raw, netlink, vsock, packet); socket pairs are unix ones, and
-where no unix socket can be made they reach nobody but each other;
-with a proxy a TCP socket too, and no other of that family;
+`syscalls.DENIED` fail with EPERM, and those of `syscalls.NEEDLESS` are not made and succeed; no process can be put
+into a new namespace; without network no socket but a unix one can be made, whatever its protocol (TCP, UDP, MPTCP, raw,
+netlink, vsock, packet); socket pairs are unix ones, and where no unix socket can be made they reach nobody but each
+other; with a proxy a TCP socket too, and no other of that family;
 nobody is told what others do with a file. Everything else is allowed: this is a deny list, chosen so that ordinary
 runtimes work unchanged, behind the namespaces and not instead of them.
 """
@@ -29,6 +29,7 @@ _LOAD, _JUMP_EQUAL, _JUMP_GREATER_EQUAL, _JUMP_ANY_BIT, _AND, _RETURN = 0x20, 0x
 _ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF_0000, 0x8000_0000, 0x0005_0000
 _REFUSE: Final = _ERRNO | errno.EPERM
 _NOT_THERE: Final = _ERRNO | errno.ENOSYS
+_DONE: Final = _ERRNO | 0
 
 _NAMESPACE_FLAGS: Final = 0x7E02_0080  # CLONE_NEW{USER,PID,NET,IPC,UTS,CGROUP,NS,TIME}
 _TERMINAL_IOCTLS: Final = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into somebody's terminal
@@ -71,6 +72,8 @@ def build(*, network: bool, namespaces: bool, unix: bool, proxied: bool = False,
     for numbers in denied.values():
         if (number := numbers[column]) is not None:
             code += [_jump(_JUMP_EQUAL, number, then=0, otherwise=1), _answer(_REFUSE)]
+    for needless in syscalls.NEEDLESS.values():
+        code += [_jump(_JUMP_EQUAL, needless[column], then=0, otherwise=1), _answer(_DONE)]
     # clone3 hides its flags behind a pointer, where a filter cannot look; libc falls back to clone.
     code += [_jump(_JUMP_EQUAL, syscalls.CLONE3[column], then=0, otherwise=1), _answer(_NOT_THERE)]
     code += _refuse_if(syscalls.CLONE[column], _ARG0, _JUMP_ANY_BIT, (_NAMESPACE_FLAGS,))

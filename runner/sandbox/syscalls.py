@@ -40,6 +40,8 @@ DENIED: Final[dict[str, tuple[int, int | None]]] = {
     "inotify_init": (253, None),
     "inotify_init1": (294, 26),
     "inotify_add_watch": (254, 27),
+    # of which the machine has so many in all (fs.aio-max-nr), and its databases need them
+    "io_setup": (206, 0),
     # parts of the kernel with a long record of holes
     "bpf": (321, 280),
     "userfaultfd": (323, 282),
@@ -78,6 +80,16 @@ DENIED: Final[dict[str, tuple[int, int | None]]] = {
     "uselib": (134, None),
     "sysfs": (139, None),
     "nfsservctl": (180, 42),
+}
+
+# What reaches past the context, to the disks and the page cache that all use, by a file that can only be read, too.
+# Nothing that a context writes outlives it: so there is nothing to do, and that is what it is told.
+NEEDLESS: Final[dict[str, tuple[int, int]]] = {
+    "sync": (162, 81),
+    "syncfs": (306, 267),
+    "fsync": (74, 82),
+    "fdatasync": (75, 83),
+    "fadvise64": (221, 223),
 }
 
 # Objects that outlive their process and are shared by all who can name them; harmless in an own IPC namespace

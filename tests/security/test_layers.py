@@ -84,6 +84,7 @@ async def test_the_attacks_work_where_nothing_stops_them() -> None:
         (Layer.NAMESPACES, "fill_inodes"),
         (Layer.SECCOMP, "kernel_surface"),
         (Layer.SECCOMP, "netlink"),
+        (Layer.SECCOMP, "shared_disks"),
     ],
 )
 async def test_without_the_layer_the_attack_gets_through(layer: Layer, attack: str) -> None:

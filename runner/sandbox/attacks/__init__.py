@@ -58,6 +58,7 @@ ATTACKS: Final = (
     Attack("user_namespace", ("python", "sh"), brief=True),
     Attack("mount", ("python", "sh")),
     Attack("kernel_surface", _PYTHON, brief=True),
+    Attack("shared_disks", _PYTHON, brief=True),
     Attack("other_architecture", _PYTHON),
     Attack("fork_bomb", _ALL, brief=True),
     Attack("thread_bomb", _PYTHON),

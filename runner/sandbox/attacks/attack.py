@@ -264,6 +264,26 @@ def kernel_surface() -> str | None:
     return f"let through: {got}" if got else None
 
 
+def shared_disks() -> str | None:
+    """Have the disks of the machine synced and what others read taken out of its memory, without end, by a file that
+    all contexts share; and use up what the machine has of something. Here by no file: who says so has been asked."""
+    calls = {
+        "syncfs": (on_x86(306, 267), -1),
+        "fsync": (on_x86(74, 82), -1),
+        "fdatasync": (on_x86(75, 83), -1),
+        "fadvise64": (on_x86(221, 223), -1, 0, 0, 4),
+        "io_setup": (on_x86(206, 0), 1, 0),
+    }
+    got = []
+    for name, arguments in calls.items():
+        try:
+            call(*arguments)
+        except OSError as error:
+            if error.errno != errno.EPERM:
+                got.append(name)
+    return f"let through: {got}" if got else None
+
+
 def other_architecture() -> str | None:
     """A 32-bit system call (getpid) from a 64-bit process, around a filter that looks at numbers only."""
     if platform.machine() != "x86_64":

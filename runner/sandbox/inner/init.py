@@ -5,13 +5,14 @@ is the subreaper of the context and kills until no descendant is left. In both c
 away, so does the context. It never runs tenant code and cannot be traced or read by it (not dumpable).
 """
 
+import contextlib
 import json
 import os
 import select
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from runner.sandbox.inner.order import KILL, REPORT_BYTES, TERMINATE, TIDY, TIDY_BUT_CHILDREN, Order
@@ -28,7 +29,8 @@ def supervise(report: socket.socket, program: int, order: Order) -> None:
 
     Ensures: no process of the context is left.
     """
-    tell = _namespace_signaller if order.namespaces else _tree_signaller(order.own_uid)
+    uid = None if order.namespaces else order.own_uid
+    tell = _namespace_signaller if order.namespaces else _tree_signaller(uid)
     wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
@@ -52,7 +54,7 @@ def supervise(report: socket.socket, program: int, order: Order) -> None:
             if word == TERMINATE:
                 tell(signal.SIGTERM)
             elif word in (TIDY, TIDY_BUT_CHILDREN):
-                tidied = _tidy(program, keep_children=word == TIDY_BUT_CHILDREN)
+                tidied = _tidy(program, uid, keep_children=word == TIDY_BUT_CHILDREN)
             else:  # KILL, or the daemon is gone
                 break
     _end_all(tell)
@@ -85,17 +87,20 @@ def _reap(program: int) -> int | None:
             return None
 
 
-def _tidy(program: int, *, keep_children: bool) -> int:
+def _tidy(program: int, uid: int | None, *, keep_children: bool) -> int:
     """End what the program has started, and what was started by that. Returns how many outran it.
 
-    Whoever forks faster than this kills is left: the daemon then ends the whole context, which nothing outruns.
+    Whoever forks faster than this kills is left: the daemon then ends the whole context, which nothing outruns. With
+    `uid`, the context's among the processes of the machine, no other's process is hit: one that ended since it was seen
+    may have left its number to any of them.
     """
     deadline = time.monotonic() + _TIDY_S
     pause_s = _KILL_ROUND_S
     while others := _others(program, keep_children=keep_children):
         if time.monotonic() > deadline:
             break
-        _signal_each(others, signal.SIGKILL)
+        with contextlib.nullcontext() if uid is None else _taking(uid):
+            _signal_each(others, signal.SIGKILL)
         time.sleep(pause_s)  # killed is not yet ended: on a busy machine each needs a turn to end
         pause_s = min(2 * pause_s, 20 * _KILL_ROUND_S)
     return len(others)
@@ -136,19 +141,26 @@ def _tree_signaller(uid: int | None) -> Signaller:
     def signal_uid(number: int) -> None:
         """All processes of a uid at once and not one by one, so that a fork bomb cannot outrun it.
 
-        As root, -1 would mean everybody; so this process takes the uid for the moment of the call. A helper
-        process would be tidier, but a context that has used up its processes leaves none for it. The real uid
-        is nobody's, which keeps the context from signalling back.
+        As root, -1 would mean everybody.
         """
-        os.setresuid(_NOBODYS_UID, uid, 0)
-        try:
+        with _taking(uid), contextlib.suppress(ProcessLookupError):
             os.kill(-1, number)
-        except ProcessLookupError:
-            pass
-        finally:
-            os.setresuid(0, 0, 0)
 
     return signal_uid
+
+
+@contextlib.contextmanager
+def _taking(uid: int) -> Iterator[None]:
+    """This process, which is root, can signal those of the uid and no others.
+
+    A helper process would be tidier, but a context that has used up its processes leaves none for it. The real uid is
+    nobody's, which keeps the context from signalling back.
+    """
+    os.setresuid(_NOBODYS_UID, uid, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
 
 
 def _signal_descendants(number: int) -> None:

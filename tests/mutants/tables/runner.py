@@ -6,7 +6,7 @@ ENGINES = "tests/contract/engines/test_between_batches.py tests/contract/engines
 LIMITS = "tests/contract/engines/test_limits.py tests/contract/engines/test_outcomes.py -k plain"
 BATCH = "tests/property/test_batch.py tests/property/test_first_batch.py tests/security/test_protocol_attacks.py"
 CANCEL = "tests/contract/engines/test_cancel.py -k plain"
-SSRF = "tests/security/test_ssrf.py tests/contract/engines/test_http.py"
+SSRF = "tests/security/test_ssrf.py tests/security/test_hostile_answers.py tests/contract/engines/test_http.py"
 
 SECRETS = "tests/unit/runner/test_masking.py tests/unit/runner/test_masked_reports.py tests/contract/engines/test_secrets.py -k 'not sandbox'"
 FORMS = "tests/property/test_form_search.py tests/unit/runner/test_masking.py"
@@ -344,6 +344,18 @@ MUTANTS: list[Mutant] = [
         "                if len(body) > self._limits.result_bytes:",
         "                if False:",
     ),
+    http(
+        "a redirect to what is no URL ends the batch",
+        "        except Exception as err:  # noqa: BLE001 (libraries raise more than they promise over what a host sends)",
+        "        except (aiohttp.ClientError, OSError) as err:",
+    ),
+    http(
+        "a host sends heads without end",
+        "        if self._is_answered or (is_interim and self._heads == _MOST_INTERIM):",
+        "        if self._is_answered:",
+    ),
+    http("a host answers more than once", "        self._is_answered = not is_interim\n", ""),
+    http("a connection is used for one request only", "self._heads, self._is_answered = 0, False", "self._heads = 0"),
     http("a proxy of the environment is used", "                trust_env=False,", "                trust_env=True,"),
     http(
         "cookies go from one tenant to the next",

@@ -11,6 +11,9 @@ runtime = in_file("runner/sandbox/runtime.py", "tests/security/test_installed.py
 installed = in_file("runner/sandbox/installed.py", "tests/security/test_installed.py")
 languages = in_file("handlers/languages.py", "tests/security/test_installed.py")
 kinds = in_file("runner/sandbox/kinds.py", "tests/security/test_contexts.py")
+staged = in_file("runner/sandbox/handover.py", "tests/security/test_staged_copies.py")
+staging = in_file("runner/sandbox/launcher.py", "tests/security/test_staged_copies.py")
+init = in_file("runner/sandbox/inner/init.py", "tests/unit/runner/test_inner_init.py")
 uids = in_file("runner/sandbox/uids.py", "tests/unit/runner/test_uids.py")
 
 MUTANTS: list[Mutant] = [
@@ -32,10 +35,32 @@ MUTANTS: list[Mutant] = [
         "another architecture gets past the filter", "        _answer(_KILL_PROCESS),\n", "        _answer(_ALLOW),\n"
     ),
     seccomp("calls of x32 get past the filter", '    if machine == "x86_64":', "    if False:"),
+    staged("copies that nobody uses fill the disk", "            remove(copy.parent)\n", "            pass\n"),
+    staged(
+        "half a copy stays",
+        "            except BaseException:\n                remove(parent)\n                raise\n            parent.chmod",
+        "            except BaseException:\n                raise\n            parent.chmod",
+    ),
+    staging(
+        "a copy is removed while a context has it",
+        "            if path not in self._with_folder and not any(",
+        "            if not any(",
+    ),
+    staging(
+        "packages of spawners that ended fill the disk",
+        "            if view.packages is not None:\n                self._clear_later(view.packages)\n",
+        "",
+    ),
+    init(
+        "whoever has the number of a process that ended is ended for it",
+        "        with contextlib.nullcontext() if uid is None else _taking(uid):\n",
+        "        with contextlib.nullcontext():\n",
+    ),
+    seccomp("a context has the disks of all synced", "_answer(_DONE)]", "_answer(_ALLOW)]"),
     seccomp(
         "refused calls are allowed",
-        "            code += [_jump(_JUMP_EQUAL, number, then=0, otherwise=1), _answer(_REFUSE)]\n    # clone3",
-        "            code += [_jump(_JUMP_EQUAL, number, then=0, otherwise=1), _answer(_ALLOW)]\n    # clone3",
+        "            code += [_jump(_JUMP_EQUAL, number, then=0, otherwise=1), _answer(_REFUSE)]\n    for needless",
+        "            code += [_jump(_JUMP_EQUAL, number, then=0, otherwise=1), _answer(_ALLOW)]\n    for needless",
     ),
     seccomp(
         "clone3 is allowed",
