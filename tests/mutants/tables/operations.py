@@ -34,6 +34,17 @@ patterns = in_file("functory/operations/type_patterns.py", "tests/web/test_bulk.
 glob = in_file("vocabulary/glob.py", "tests/property/test_glob.py")
 
 MUTANTS: list[Mutant] = [
+    handlers(
+        "who registers at the same time passes the quota of handlers",
+        "    async with service.count_turns.of(who.tenant):\n        if await service.store.get_handler(who.tenant, jobtype)"
+        " is None:\n            await _check_quota(service, who)\n        yield\n",
+        "    yield\n",
+    ),
+    handlers(
+        "handlers that are registered at the same time are counted together",
+        "    async with service.count_turns.of(who.tenant):\n        if",
+        "    if True:\n        if",
+    ),
     in_file("functory/operations/job_changes.py", "tests/web/test_job_changes.py")(
         "a payload is changed without a trace",
         '        service.control.wake()\n    await audit(service, who.key_id, "job.update", who.tenant, id=job_id)\n',
