@@ -50,6 +50,11 @@ MUTANTS: list[Mutant] = [
         '        service.control.wake()\n    await audit(service, who.key_id, "job.update", who.tenant, id=job_id)\n',
         "        service.control.wake()\n",
     ),
+    in_file("functory/operations/job_changes.py", "tests/web/test_job_changes.py -k may_submit")(
+        "who may manage makes jobs of any type",
+        '        who.require("submit")\n',
+        "        pass\n",
+    ),
     in_file("functory/operations/type_controls.py", "tests/web/test_job_changes.py")(
         "a rate is lifted without a trace",
         '    await audit(service, actor, "rate.delete", tenant, domain=domain)\n',
