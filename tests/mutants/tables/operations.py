@@ -79,6 +79,17 @@ MUTANTS: list[Mutant] = [
         "            await _admit(service, who, jobs, size_bytes)\n",
         "            pass\n",
     ),
+    create(
+        "jobs that are refused for their number are counted among the types",
+        "    await service.admission.check_room(who.tenant, who.limits, jobs=len(jobs), size_bytes=size_bytes)\n",
+        "",
+    ),
+    create(
+        "jobs that are refused for their types make room",
+        "    await service.admission.take(who.tenant, who.limits, jobs=len(jobs), size_bytes=size_bytes)\n",
+        "    await service.admission.take(who.tenant, who.limits, jobs=-len(jobs), size_bytes=-size_bytes)\n",
+        tests="tests/web/test_admission.py -k make_no_room",
+    ),
     create("a key is not bound", "        ids = await bind_key(", "        await bind_key("),
     create(
         "jobs that are gone are created again",
