@@ -107,14 +107,22 @@ class Admission:
         self._types.pop(tenant, None)
 
     async def take(self, tenant: str, limits: TenantLimits, *, jobs: int, size_bytes: int) -> None:
-        """Count what is about to be stored. Raises QuotaExceeded when it does not fit; then nothing is counted."""
+        """Count what is about to be stored. Raises QuotaExceeded when it does not fit; then nothing is counted. What
+        was counted cannot be given back: it may be gone with what the store said before."""
+        seen = await self.check_room(tenant, limits, jobs=jobs, size_bytes=size_bytes)
+        if seen is not None:
+            seen.jobs += jobs
+            seen.size_bytes += size_bytes
+
+    async def check_room(self, tenant: str, limits: TenantLimits, *, jobs: int, size_bytes: int) -> _Seen | None:
+        """What `take` would say, for who has others to ask first. Nothing is counted. Returns where it would be, if
+        there is a quota. Raises QuotaExceeded."""
         if limits.max_jobs is None and limits.max_bytes is None:
-            return
+            return None
         seen = await self._usage(tenant)
         _check("jobs", seen.jobs + jobs, limits.max_jobs)
         _check("bytes", seen.size_bytes + size_bytes, limits.max_bytes)
-        seen.jobs += jobs
-        seen.size_bytes += size_bytes
+        return seen
 
     @contextmanager
     def storing(self, tenant: str, *, jobs: int, size_bytes: int) -> Iterator[None]:

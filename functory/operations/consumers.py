@@ -62,15 +62,16 @@ async def put_consumer(
     jobtype = jobtype_of(who.tenant, source)
     _check(source, terms)
     await service.admission.take_type(who.tenant, who.limits, jobtype)
-    there = await service.store.get_consumer(who.tenant, name)
-    if there is not None and start_index not in {None, _terms(there).start_index}:
-        raise Conflict("a consumer that exists does not begin anew: delete it first, or leave out start_index")
-    if there is None and len(await service.store.list_consumers(who.tenant)) >= MAX_CONSUMERS:
-        raise QuotaExceeded(f"a tenant has at most {MAX_CONSUMERS} consumers", detail={"limit": MAX_CONSUMERS})
-    begun = start_index if there is None else _terms(there).start_index
-    settings = encode(msgspec.structs.replace(terms, start_index=begun))
-    record = ConsumerRecord(who.tenant, name, jobtype, settings, service.now_ms(), is_pulled=bool(terms.pull))
-    created = await service.store.set_consumer(record, start_index=start_index)
+    async with service.count_turns.of(who.tenant):
+        there = await service.store.get_consumer(who.tenant, name)
+        if there is not None and start_index not in {None, _terms(there).start_index}:
+            raise Conflict("a consumer that exists does not begin anew: delete it first, or leave out start_index")
+        if there is None and len(await service.store.list_consumers(who.tenant)) >= MAX_CONSUMERS:
+            raise QuotaExceeded(f"a tenant has at most {MAX_CONSUMERS} consumers", detail={"limit": MAX_CONSUMERS})
+        begun = start_index if there is None else _terms(there).start_index
+        settings = encode(msgspec.structs.replace(terms, start_index=begun))
+        record = ConsumerRecord(who.tenant, name, jobtype, settings, service.now_ms(), is_pulled=bool(terms.pull))
+        created = await service.store.set_consumer(record, start_index=start_index)
     _tell_daemon(service, who.tenant)
     await audit(service, who.key_id, "consumer.put", who.tenant, consumer=name, source=source, created=created)
     return created

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack, nullcontext
 
-from functory.errors import InvalidInput, QuotaExceeded
+from functory.errors import InvalidInput
 from functory.operations.consumers import refuse_repeat
 from functory.operations.idempotency import Fingerprint, bind_key, freed_if_refused, note_added, were_added
 from functory.operations.principal import Principal
@@ -94,16 +94,13 @@ def _check(service: Service, tenant: str, jobs: Sequence[TypedSubmission]) -> No
 
 
 async def _admit(service: Service, who: Principal, jobs: Sequence[TypedSubmission], size_bytes: int) -> None:
-    """Whether they may come in, and room for all of them at once. Raises Conflict, and QuotaExceeded: none of it is
-    taken then."""
+    """Whether they may come in, and room for all of them at once. Raises Conflict, and QuotaExceeded: then no job is
+    counted. Nothing that was counted is ever given back: the store may have been asked meanwhile."""
     await _refuse_repeat(service, who.tenant, jobs)
+    jobtypes = [jobtype_of(who.tenant, type_name) for type_name in dict.fromkeys(name for name, _ in jobs)]
+    await service.admission.check_room(who.tenant, who.limits, jobs=len(jobs), size_bytes=size_bytes)
+    await service.admission.take_types(who.tenant, who.limits, jobtypes)
     await service.admission.take(who.tenant, who.limits, jobs=len(jobs), size_bytes=size_bytes)
-    try:
-        jobtypes = [jobtype_of(who.tenant, type_name) for type_name in dict.fromkeys(name for name, _ in jobs)]
-        await service.admission.take_types(who.tenant, who.limits, jobtypes)
-    except QuotaExceeded:
-        await service.admission.take(who.tenant, who.limits, jobs=-len(jobs), size_bytes=-size_bytes)
-        raise
 
 
 async def _refuse_repeat(service: Service, tenant: str, jobs: Sequence[TypedSubmission]) -> None:

@@ -1,7 +1,7 @@
 """Handlers: register, look at, list, roll back, delete, and run once without a job."""
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from functory.errors import Forbidden, InvalidInput, LanguageUnavailable, Missing, QuotaExceeded
@@ -63,12 +63,13 @@ async def put_handler(
     decode_handler(document)  # what no daemon could read must not be in force
     if before is None or before.data != document:
         await service.admission.take_bytes(who.tenant, who.limits, len(document))
-    stored = await service.store.set_handler(
-        who.tenant,
-        NewHandler(jobtype, handler.lang, document, asked_ms, who.key_id, handler.tree),
-        after=made_from if made_from is not None else before.version if before is not None else 0,
-        exactly=made_from is not None,
-    )
+    async with _room_for(service, who, jobtype):
+        stored = await service.store.set_handler(
+            who.tenant,
+            NewHandler(jobtype, handler.lang, document, asked_ms, who.key_id, handler.tree),
+            after=made_from if made_from is not None else before.version if before is not None else 0,
+            exactly=made_from is not None,
+        )
     if before is None or stored.version != before.version:
         await audit(service, who.key_id, "handler.put", who.tenant, type=type_name, version=stored.version)
         await _replaced(service, who.tenant, before)
@@ -184,8 +185,6 @@ async def roll_back(service: Service, who: Principal, type_name: str, version: i
     """Put a copy of an older version in force. Raises NotFound."""
     jobtype = jobtype_of(who.tenant, type_name)
     before = await service.store.get_handler(who.tenant, jobtype)
-    if before is None:
-        await _check_quota(service, who)
     old = await service.store.get_handler(who.tenant, jobtype, version)
     if old is not None:
         await require_secrets(service, who.tenant, _decode(old))
@@ -193,9 +192,10 @@ async def roll_back(service: Service, who: Principal, type_name: str, version: i
         await require_hosts(service, who.limits, _decode(old))
     if old is not None and (before is None or before.data != old.data):
         await service.admission.take_bytes(who.tenant, who.limits, len(old.data))
-    stored = await service.store.roll_back_handler(
-        who.tenant, jobtype, version, now_ms=service.now_ms(), author=who.key_id
-    )
+    async with _room_for(service, who, jobtype):
+        stored = await service.store.roll_back_handler(
+            who.tenant, jobtype, version, now_ms=service.now_ms(), author=who.key_id
+        )
     await audit(service, who.key_id, "handler.rollback", who.tenant, type=type_name, to=version, version=stored.version)
     await _replaced(service, who.tenant, before)
     return stored
@@ -273,6 +273,19 @@ async def _replaced(service: Service, tenant: str, before: StoredHandler | None)
     if before is not None:
         with suppress(HandlerError):  # of a newer version of this program: nothing of it runs here
             await service.trial_runs.retire(before.jobtype, _decode(before))
+
+
+@asynccontextmanager
+async def _room_for(service: Service, who: Principal, jobtype: str) -> AsyncIterator[None]:
+    """Around the write that gives a type a handler. What came before it took long, and others may have registered
+    theirs meanwhile. Raises QuotaExceeded."""
+    if who.limits.max_handlers is None:
+        yield
+        return
+    async with service.count_turns.of(who.tenant):
+        if await service.store.get_handler(who.tenant, jobtype) is None:
+            await _check_quota(service, who)
+        yield
 
 
 async def _check_quota(service: Service, who: Principal) -> None:

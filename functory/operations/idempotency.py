@@ -11,6 +11,9 @@ that share a store compare it as it is, so it stays. It does not say how the bod
 the request was to be answered: where that matters, `CONTENT:READING:COUNT` stands under the first id. It is written
 before the key is bound, so who finds the key finds it, too; what is never bound expires. Where it is missing, because a
 version before this one has bound the key, or because there is nothing to add, WHOLE alone decides.
+
+Deliveries of webhooks and notifications of alerts have keys that are made here, `webhook:…` and `alert:…`. Ensures: no
+key of a caller is one of them (`key_of_caller`), so nobody can take that of a delivery before it comes.
 """
 
 import hashlib
@@ -26,6 +29,9 @@ from store.names import MAX_LABEL_CHARS
 
 LIFE_S: Final = 86_400.0
 """How long a repeated request with the same key is recognised."""
+_SET_APART: Final = "own:"
+_NOT_OF_CALLERS: Final = ("webhook:", "alert:", _SET_APART)
+"""How keys begin that no caller has."""
 
 
 class Fingerprint(NamedTuple):
@@ -110,6 +116,11 @@ async def note_added(service: Service, tenant: str, ids: Sequence[str]) -> None:
     now_ms = service.now_ms()
     with suppress(StoreUnavailable):
         await service.store.put_once(tenant, _name(ids), b"", expires_ms=_end_ms(now_ms), now_ms=now_ms)
+
+
+def key_of_caller(key: str) -> str:
+    """The key for one that a caller has chosen. Two have never the same."""
+    return _SET_APART + key if key.startswith(_NOT_OF_CALLERS) else key
 
 
 def _name_of_key(key: str) -> str:

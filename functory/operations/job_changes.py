@@ -21,7 +21,7 @@ from functory.operations.service import Service
 from scheduler.cron import Cron
 from store.base import Job, JobChange, JobRecord, JobState, Timing
 from store.errors import Conflict, NotFound
-from vocabulary.names import jobtype_of
+from vocabulary.names import jobtype_of, type_of
 
 _PAGE: Final = 1000
 _CAN_BE_RETRIED: Final = "only a job that has ended or is deferred can be retried"
@@ -96,16 +96,19 @@ async def retry_job(
     """Queue an archived job again, or give a deferred one another time; at once, unless dt_ms names a later time. A
     schedule that runs at once has an extra round, and its next one keeps its time; so has one that is paused.
 
-    With payload, that is what it runs with; with type_name it moves to that type. Raises Missing, Conflict (it is
-    neither, its unique name is taken, or it cannot move), LimitExceeded, QuotaExceeded.
+    With payload, that is what it runs with; with type_name it moves to that type, and who moves it may submit: it is a
+    new job of that type, in a way. Raises Forbidden, Missing, Conflict (it is neither, its unique name is taken, or it
+    cannot move), LimitExceeded, QuotaExceeded.
     """
     now_ms = service.now_ms()
     due_ms = now_ms if dt_ms is None else max(dt_ms, now_ms)
-    if payload is not None:
-        await admit_payload(service, who, job_id, payload)
     job = await get_job(service, who.tenant, job_id)
     if not isinstance(job, JobRecord):
         raise Conflict(f"job {job_id} is queued: {_CAN_BE_RETRIED}")
+    if type_name not in {None, type_of(job.job.jobtype)}:
+        who.require("submit")
+    if payload is not None:
+        await admit_payload(service, who, job_id, payload)
     state = job.state
     if type_name is not None and (state in {JobState.DEFERRED, JobState.ARCHIVED} or job.is_on_hold):
         jobtype = jobtype_of(who.tenant, type_name)

@@ -74,3 +74,5 @@ class Service:
     """For who cancels, deletes or replays many jobs: each of these is many reads or writes of the store."""
     create_turns: TenantTurns = field(default_factory=lambda: TenantTurns(Semaphore(4), of_one=2))
     """For jobs that are created together, in one write: others wait for it."""
+    count_turns: TenantTurns = field(default_factory=lambda: TenantTurns(Semaphore(16), of_one=1))
+    """For who makes what a tenant may have so many of: nobody makes another between the count and the write."""

@@ -4,12 +4,13 @@ its own code, in contexts of its own, and are handed to nobody else."""
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import aiohttp
 import pytest
 
 from functory.daemon.daemon import Daemon
@@ -19,14 +20,18 @@ from functory.operations import consumers, workers
 from functory.operations.handlers import put_handler
 from functory.operations.keyring import KeyRing
 from functory.operations.keys import create_key
-from functory.operations.principal import Principal
+from functory.operations.principal import OPERATOR, Principal
 from functory.operations.submit import submit_lines
 from functory.operations.tenants import create_tenant, delete_tenant
 from functory.tenant_limits import TenantLimits
+from functory.web.app import make_app
+from functory.web.http.settings import WebSettings
+from functory.web.listener import Listener
 from functory.workers.values import Order, Worker
 from runner.context import ProcessContext
 from store.base import NewHandler, NewJob, Tenant
 from tests.support.consumers import WHO, put
+from tests.support.pages import visitor
 from tests.support.service import ended, register, running_daemon, until
 from tests.support.stores import BACK_ENDS, back_end_params
 
@@ -173,6 +178,53 @@ async def test_jobs_that_go_straight_to_a_slot(tmp_path: Path, url: str) -> None
         for body in ("return 'old'", "return 'new'"):
             await pair.make(body)
             assert await pair.submit(await pair.sign_in()) == f'"{body[8:11]}"'
+
+
+class Door(NamedTuple):
+    """Where `here` is reached by HTTP."""
+
+    url: str
+
+
+@asynccontextmanager
+async def open_door(daemon: Daemon) -> AsyncIterator[Door]:
+    listener = Listener(make_app(service_of(daemon), WebSettings(port=0, shutdown_s=1.0)))
+    await listener.start()
+    try:
+        yield Door(f"http://127.0.0.1:{listener.port}")
+    finally:
+        await listener.stop()
+
+
+async def added_by_path(door: Door, key: str) -> str:
+    async with (
+        aiohttp.ClientSession(headers={"Authorization": f"Bearer {key}"}) as session,
+        session.post(f"{door.url}/add?jobtype=x&client=acme", data=b"1") as answer,
+    ):
+        assert answer.status == 200, await answer.text()
+        (job_id,) = (await answer.json())["ids"]
+    return str(job_id)
+
+
+async def added_by_page(door: Door, key: str) -> str:
+    async with visitor(door) as operator:
+        await operator.sign_in(key)
+        rule = {"name": "a", "type": "y", "notify": "x", "kind": "backlog", "number": "9"}
+        made = await operator.post("/ui/t/acme/alerts", {**rule, "time": "1m", "for": "0s", "calm": "1m"})
+        assert made.status == 303, made.text
+        return (await operator.post("/ui/t/acme/alerts/a/test")).location.rpartition("/")[2].partition("?")[0]
+
+
+@pytest.mark.parametrize("add", [added_by_path, added_by_page])
+async def test_jobs_that_the_operator_adds(
+    tmp_path: Path, url: str, add: Callable[[Door, str], Awaitable[str]]
+) -> None:
+    async with open_pair(tmp_path, url) as pair, open_door(pair.here) as door:
+        _, key = await create_key(service_of(pair.there), "test", OPERATOR)
+        for body in ("return 'old'", "return 'new'"):
+            await pair.make(body)
+            await until(pair.is_clear)
+            assert await pair.result(await add(door, key)) == f'"{body[8:11]}"'
 
 
 async def test_a_version_in_force(tmp_path: Path, url: str) -> None:

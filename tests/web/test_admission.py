@@ -53,6 +53,24 @@ async def stored(site: Site) -> int:
     return (await site.store.get_usage("acme")).jobs
 
 
+async def test_jobs_that_are_refused_for_their_types_make_no_room(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await limit(site, max_jobs=10, max_types=1)
+    get_counters = site.store.get_counters
+
+    async def count_late(*given: Any, **named: Any) -> Any:
+        found = await get_counters(*given, **named)
+        site.clock.advance(2)  # what was counted before is too old by now
+        return found
+
+    monkeypatch.setattr(site.store, "get_counters", count_late)
+    several = [{"type": f"t{number % 2}", "payload": "x"} for number in range(10)]
+    assert (await site.post("/acme/jobs", json={"jobs": several})).code == "quota_exceeded"
+    assert (await site.post("/acme/job/t0/add", data=b"x\n" * 11)).code == "quota_exceeded"
+    assert (await site.post("/acme/job/t0/add", data=b"x\n" * 10)).status == 200
+
+
 @pytest.mark.parametrize("how", ["replay", "retry"])
 async def test_jobs_that_run_again_keep_to_max_types(site: Site, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("functory.intake.admission._TYPES_LIFE_MS", 0)

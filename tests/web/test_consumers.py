@@ -1,5 +1,8 @@
 """Consumers over HTTP: what can be asked for, what is answered, what is refused."""
 
+import asyncio
+from contextlib import AbstractAsyncContextManager
+
 import pytest
 
 from functory.operations import consumers
@@ -7,6 +10,7 @@ from store.base import Code, ConsumerRecord, EndReport, Outcome, Retry, WindowMo
 from store.errors import StoreUnavailable
 from tests.support.jobs import archive
 from tests.support.pages import visitor
+from tests.support.service import until
 from tests.support.terminal import Terminal
 from tests.support.web import SYSID, T0, Site
 
@@ -157,6 +161,34 @@ async def test_one_consumer_for_a_type_and_a_bound_for_a_tenant(site: Site, monk
     assert (await site.call("PUT", "/acme/consumer/a%7Cb", json={"source": "x"})).status == 422
     monkeypatch.setattr("functory.operations.consumers.MAX_CONSUMERS", 1)
     assert (await site.call("PUT", "/acme/consumer/second", json={"source": "x"})).status == 429
+
+
+async def test_consumers_that_are_made_at_the_same_time_keep_to_the_bound(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("functory.operations.consumers.MAX_CONSUMERS", 2)
+    list_consumers, of_turns, come, counted = site.store.list_consumers, site.service.count_turns.of, 0, 0
+
+    def of(tenant: str) -> AbstractAsyncContextManager[None]:
+        nonlocal come
+        come += 1
+        return of_turns(tenant)
+
+    async def have_come() -> bool:
+        return 3 in {come, counted}
+
+    async def count(*tenants: str) -> list[ConsumerRecord]:
+        nonlocal counted
+        found = await list_consumers(*tenants)
+        counted += 1
+        await until(have_come)
+        return found
+
+    monkeypatch.setattr(site.service.count_turns, "of", of)
+    monkeypatch.setattr(site.store, "list_consumers", count)
+    puts = [site.call("PUT", f"/acme/consumer/{name}", json={"source": name}) for name in "abc"]
+    assert sorted(answer.status for answer in await asyncio.gather(*puts)) == [200, 200, 429]
+    assert len(await list_consumers("acme")) == 2
 
 
 async def test_health_tells_of_consumers_as_they_were_a_moment_ago_also_without_the_store(

@@ -53,6 +53,15 @@ async def test_a_key_may_be_as_long_as_it_says(site: Site, length: int) -> None:
     assert answer.status == 200, answer.body
 
 
+@pytest.mark.parametrize("key", ["webhook:a", "own:webhook:a", "alert:" + 249 * "k", "own:"])
+async def test_a_key_may_look_like_one_that_is_made_here(site: Site, key: str) -> None:
+    ids = await site.add("a", path=f"{ADD}?idempotency_key={key}")
+    assert await site.add("a", path=f"{ADD}?idempotency_key={key}") == ids
+    assert (await site.post(f"{ADD}?idempotency_key={key}", data=b"b")).code == "idempotency_mismatch"
+    for other in {f"own:{key}"[:255], key.removeprefix("own:")} - {key, ""}:
+        assert await site.add("a", path=f"{ADD}?idempotency_key={other}") != ids
+
+
 async def test_a_key_longer_than_that_is_refused(site: Site) -> None:
     answer = await site.post(f"{ADD}?idempotency_key={'k' * 256}", data=b"a")
     assert (answer.status, answer.json["error"]["detail"]["field"]) == (422, "idempotency_key")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from functory.operations.keys import create_key
 from store.base import Archive, Code, Outcome
 from tests.support.web import SYSID, T0, Site
 
@@ -225,6 +226,18 @@ async def test_a_first_run_as_in_sqlite(site: Site, text: str, due_ms: int) -> N
     assert (await read(site, answer.json["ids"][0]))["due_ms"] == due_ms
     (job_id,) = await site.add("y", path=f"{ADD}?dt={text.replace(' ', '%20')}")
     assert (await read(site, job_id))["due_ms"] == due_ms
+
+
+async def test_who_moves_a_job_to_another_type_may_submit(site: Site) -> None:
+    _, key = await create_key(site.service, "test", "acme", scopes=("read", "manage"))
+    (job_id,) = await site.add("x")
+    await site.run(code=Code.FAILED)
+    path = f"/acme/job/{job_id}/retry"
+    answer = await site.post(path, key=key, json={"type": "mail", "payload": "y"})
+    assert (answer.status, answer.json["error"]["detail"]) == (403, {"scope": "submit"})
+    job = await read(site, job_id)
+    assert (job["type"], job["state"], job["payload"]) == ("thumb", "archived", "x")
+    assert (await site.post(path, key=key, json={"type": "thumb", "payload": "y"})).status == 200, "it stays what it is"
 
 
 async def test_a_retry_moves_a_job_to_another_type(site: Site) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from functory.errors import InvalidInput
+from functory.operations.idempotency import key_of_caller
 from functory.web.http.validation_words import refusal
 from functory.wire.base import check_text
 from functory.wire.jobs import AddQuery
@@ -18,8 +19,13 @@ HEADER: Final = "Idempotency-Key"
 
 
 def idempotency_key_of(headers: Mapping[str, str], said: str | None) -> str | None:
-    """The key of a request. said: that of its query or body. Raises InvalidInput for a header that is no key, or is
-    another one."""
+    """The key of a request, as operations take it. said: that of its query or body. Raises InvalidInput for a header
+    that is no key, or is another one."""
+    key = _said_by(headers, said)
+    return None if key is None else key_of_caller(key)
+
+
+def _said_by(headers: Mapping[str, str], said: str | None) -> str | None:
     if HEADER not in headers:
         return said
     text = check_text(headers[HEADER], HEADER)

@@ -41,7 +41,8 @@ async def add_jobs(call: Call, query: AddByNameQuery) -> web.Response:
         tenant = await get_tenant(call.service, query.client)
         if tenant.deleting:
             raise Missing(f"tenant {tenant.name} is being deleted")
-        who = who._replace(tenant=tenant.name)
+        await call.service.control.meet_tenant(tenant.name, tenant.created_ms)  # before it gets a job
+        who = who._replace(tenant=tenant.name, tenant_since_ms=tenant.created_ms)
     else:
         who.require("submit")
         if query.client not in {None, who.tenant}:

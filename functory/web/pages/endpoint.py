@@ -251,6 +251,7 @@ async def _of_tenant(call: PageCall, principal: Principal, name: str) -> Princip
     tenant = await find_tenant(call.service, name) if name.isascii() and len(name) <= 32 else None
     if tenant is None:
         raise unknown
+    await call.service.control.meet_tenant(tenant.name, tenant.created_ms)  # before it gets a job
     scopes = frozenset({"read", "manage"})
     return Principal(
         principal.key_id,

@@ -18,9 +18,15 @@ leaders = in_file("functory/consumers/leaders.py", "tests/service/test_consumers
 
 AGAIN = "tests/service/test_consumers_again.py"
 operation = in_file("functory/operations/consumers.py", AGAIN)
+at_once = in_file("functory/operations/consumers.py", "tests/web/test_consumers.py -k same_time")
 in_mongo = in_file("store/mongo/records/consumers.py", "tests/contract/store/test_consumers_again.py -k mongodb")
 
 MUTANTS: list[Mutant] = [
+    at_once(
+        "who makes consumers at the same time passes their bound",
+        "    async with service.count_turns.of(who.tenant):\n        there",
+        "    if True:\n        there",
+    ),
     operation("a deletion goes on with the next consumer of the name", ", only_ending=True)", ")"),
     in_mongo(
         "the end of a consumer removes the next one of its name", '"ending": True, "window": found.get("window")', ""

@@ -34,10 +34,26 @@ patterns = in_file("functory/operations/type_patterns.py", "tests/web/test_bulk.
 glob = in_file("vocabulary/glob.py", "tests/property/test_glob.py")
 
 MUTANTS: list[Mutant] = [
+    handlers(
+        "who registers at the same time passes the quota of handlers",
+        "    async with service.count_turns.of(who.tenant):\n        if await service.store.get_handler(who.tenant, jobtype)"
+        " is None:\n            await _check_quota(service, who)\n        yield\n",
+        "    yield\n",
+    ),
+    handlers(
+        "handlers that are registered at the same time are counted together",
+        "    async with service.count_turns.of(who.tenant):\n        if",
+        "    if True:\n        if",
+    ),
     in_file("functory/operations/job_changes.py", "tests/web/test_job_changes.py")(
         "a payload is changed without a trace",
         '        service.control.wake()\n    await audit(service, who.key_id, "job.update", who.tenant, id=job_id)\n',
         "        service.control.wake()\n",
+    ),
+    in_file("functory/operations/job_changes.py", "tests/web/test_job_changes.py -k may_submit")(
+        "who may manage makes jobs of any type",
+        '        who.require("submit")\n',
+        "        pass\n",
     ),
     in_file("functory/operations/type_controls.py", "tests/web/test_job_changes.py")(
         "a rate is lifted without a trace",
@@ -62,6 +78,17 @@ MUTANTS: list[Mutant] = [
         "jobs of several types pass the quota",
         "            await _admit(service, who, jobs, size_bytes)\n",
         "            pass\n",
+    ),
+    create(
+        "jobs that are refused for their number are counted among the types",
+        "    await service.admission.check_room(who.tenant, who.limits, jobs=len(jobs), size_bytes=size_bytes)\n",
+        "",
+    ),
+    create(
+        "jobs that are refused for their types make room",
+        "    await service.admission.take(who.tenant, who.limits, jobs=len(jobs), size_bytes=size_bytes)\n",
+        "    await service.admission.take(who.tenant, who.limits, jobs=-len(jobs), size_bytes=-size_bytes)\n",
+        tests="tests/web/test_admission.py -k make_no_room",
     ),
     create("a key is not bound", "        ids = await bind_key(", "        await bind_key("),
     create(

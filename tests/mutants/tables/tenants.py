@@ -12,6 +12,9 @@ in_mongo = in_file("store/mongo/records/tenants.py", "tests/contract/store/test_
 tenant_book = in_file("functory/execution/tenant_book.py", "tests/unit/functory/test_tenant_book.py")
 admission = in_file("functory/intake/admission.py", "tests/service/test_tenant_limits.py")
 keyring = in_file("functory/operations/keyring.py", UNHEARD)
+BY_OPERATOR = "tests/service/test_names_unheard.py -k operator_adds"
+by_path = in_file("functory/web/api/legacy.py", BY_OPERATOR)
+by_page = in_file("functory/web/pages/endpoint.py", BY_OPERATOR)
 claims_under_way = in_file("functory/execution/claims_under_way.py", UNHEARD)
 claims_of_workers = in_file("functory/workers/claims.py", UNHEARD)
 leaders = in_file("functory/consumers/leaders.py", UNHEARD)
@@ -68,6 +71,16 @@ MUTANTS: list[Mutant] = [
         "a job of a new tenant goes straight into the old one's code",
         "await service.control.meet_tenant(name, tenant.created_ms)",
         "pass",
+    ),
+    by_path(
+        "what the operator adds for a new tenant goes straight into the old one's code",
+        "        await call.service.control.meet_tenant(tenant.name, tenant.created_ms)  # before it gets a job\n",
+        "",
+    ),
+    by_page(
+        "what an operator's page adds for a new tenant goes straight into the old one's code",
+        "    await call.service.control.meet_tenant(tenant.name, tenant.created_ms)  # before it gets a job\n",
+        "",
     ),
     claims_under_way(
         "a claim for one tenant takes a job of the next",

@@ -11,6 +11,7 @@ payloads = in_file("functory/webhooks/payloads.py", "tests/unit/functory/test_we
 operations = in_file("functory/operations/webhooks.py", DELIVERIES)
 terms = in_file("functory/operations/webhooks.py", "tests/web/test_webhooks.py")
 known = in_file("functory/operations/known_webhooks.py", DELIVERIES)
+keys = in_file("functory/operations/idempotency.py", f"{DELIVERIES} -k never_that_of")
 room = in_file("functory/web/http/body_room.py", DELIVERIES)
 answers = in_file("functory/web/api/deliveries.py", DELIVERIES)
 POSTS = "tests/contract/engines/test_signed_posts.py"
@@ -65,6 +66,11 @@ MUTANTS: list[Mutant] = [
         "await asyncio.to_thread(lambda *_: None, webhook.terms",
     ),
     operations("a delivery that is sent again is another job", "    if not named:", "    if named or not named:"),
+    keys(
+        "a key of a request is that of a delivery",
+        "    return _SET_APART + key if key.startswith(_NOT_OF_CALLERS) else key\n",
+        "    return key\n",
+    ),
     operations("webhooks share the names of deliveries", 'key=f"webhook:{name}:{digest}"', 'key=f"webhook:{digest}"'),
     operations(
         "the body of a delivery that is sent again must be the same",
