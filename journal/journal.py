@@ -68,7 +68,7 @@ class Journal:
         self._news = asyncio.Event()
         self._keeping: asyncio.TimerHandle | None = None
         self._lines_written = self._lines_read = self._damages = 0
-        self._trouble = Trouble()
+        self._trouble, self._unreadable = Trouble(), Trouble("journal.unreadable", "journal.readable")
         self.findings: list[Finding] = []
         """What recovery found; already logged."""
 
@@ -206,8 +206,8 @@ class Journal:
         await self._commits.drain()
 
     async def read_reserve(self, max_lines: int, timeout_s: float) -> Reservation | None:
-        """Reserve up to `max_lines` of the oldest lines that nobody holds; None when there are none now.
-        Lines that are not rsynced within `timeout_s` go back, in their order, to the next reader."""
+        """Reserve up to `max_lines` of the oldest lines that nobody holds; None when there are none now. Lines that are
+        not rsynced within `timeout_s` go back, in their order, to the next reader. Raises JournalUnavailable."""
         self._require_open()
         if max_lines < 1:
             raise ValueError(f"max_lines must be at least 1, not {max_lines}")
@@ -219,16 +219,16 @@ class Journal:
                 piece = await self._load(offered, max_lines)
             except BaseException:
                 self._ledger.abort()
+                self._news.set()
                 raise
             span = Span(piece.start, piece.end, len(piece.records))
             reservation = self._ledger.complete(span, self._clock.monotonic_s() + timeout_s)
             if reservation is not None:
                 self._loaded[reservation.token] = piece.records
-                self._news.set()
-            elif self._ledger.has_returned:
-                self._news.set()
-            else:
+            elif not self._ledger.has_returned:
                 self._backlog.weigh(self._ledger.read_point)  # what was stepped over held no line
+                return None
+            self._news.set()
             return reservation
 
     async def read(self, reservation: Reservation) -> list[Record]:
@@ -246,9 +246,8 @@ class Journal:
         """The reserved lines are durable elsewhere: move the read point past them, and remove what is read up.
 
         Raises ReservationLapsed if it comes too late, ReservationUnread if the lines were never read (they stay
-        reserved), and JournalUnavailable if the new position could not be kept
-        (the lines are done with all the same, but may be read again after a restart). Without `sync_cursor` the
-        position is kept a moment later, unless there is something to remove.
+        reserved), and JournalUnavailable if the new position could not be kept: then they may be read again after a
+        restart. Without `sync_cursor` it is kept a moment later, unless there is something to remove.
         """
         self._require_open()
         self._expire()
@@ -298,6 +297,7 @@ class Journal:
             lines_read=self._lines_read,
             damages=self._damages,
             trouble=self._trouble.reason or self._backlog.trouble.reason,
+            unreadable=self._unreadable.reason,
             writing_s=self._commits.writing_s,
         )
 
@@ -347,7 +347,8 @@ class Journal:
         if span.end == END and (piece := self._recent.read(span.start, lines, size)):
             return piece
         segments = dict(self._backlog.segments)
-        return await self._on_read_thread(lambda: self._reader.read(span.start, segments, lines, size, span.end))
+        with self._unreadable.noted():
+            return await self._on_read_thread(lambda: self._reader.read(span.start, segments, lines, size, span.end))
 
     async def _on_read_thread(self, call: Callable[[], _T]) -> _T:
         try:

@@ -15,5 +15,7 @@ class JournalStats(NamedTuple):
     damages: int
     trouble: str
     """Why lines cannot be written; empty when they can."""
+    unreadable: str
+    """Why lines that wait cannot be read; empty when they can."""
     writing_s: float
     """How long the write under way has taken so far; 0 when there is none."""

@@ -50,10 +50,11 @@ class Vitals:
 
     def health(self) -> Health:
         stalled = self.stalled(_STALLED_S)
-        stuck = self.seen.stuck
+        stuck, journal = self.seen.stuck, self._parts.shared.journal.stats()
         problems = {
             "stalled": f"no progress in {', '.join(stalled)}" if stalled else "",
-            "journal": self._parts.shared.journal.stats().trouble,
+            "journal": journal.trouble,
+            "unreadable_lines": journal.unreadable,
             "left_journals": self._left_journals(),
             "store": self._store_trouble,
             "isolation": self._parts.isolation.refusal,

@@ -1,8 +1,9 @@
 """Moves lines from the journal to the store: every line exactly once, in bulk, as soon as it is written.
 
 Ensures: a line leaves the journal only after the store has it. When the store cannot be reached, lines stay in the
-journal and are tried again; nothing is dropped, and intake goes on until the journal's own limit. A line that the store
-refuses for good is set aside in a file, with the reason, so that it does not hold up the others.
+journal and are tried again; nothing is dropped, and intake goes on until the journal's own limit. The same holds when
+the disk does not give them back. A line that the store refuses for good is set aside in a file, with the reason, so
+that it does not hold up the others.
 """
 
 import asyncio
@@ -50,8 +51,8 @@ _FOLLOW_MS: Final = 10_000
 """Lines that have waited for longer go to the store, where other daemons and all counters see them."""
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 1.0
-"""Longest pause between two tries of a store that cannot be reached; so this long may pass before anybody notices
-that it is back."""
+"""Longest pause between two tries of a store that cannot be reached, or of a disk; so this long may pass before anybody
+notices that it is back."""
 
 
 class JournalReader:
@@ -116,7 +117,12 @@ class JournalReader:
             await self._until_wanted()
             await self._until_room()
             lines = self._courtesy.step(self._last_tenant, LONG_STEP)
-            reservation = await self._journal.read_reserve(lines, _RESERVATION_S)
+            try:
+                reservation = await self._journal.read_reserve(lines, _RESERVATION_S)
+            except JournalUnavailable as error:  # they wait until they can be read: nobody else has them
+                self._flushes.fail(str(error))
+                pause_s = await _paused(pause_s)
+                continue
             if reservation is None:
                 self._backlog.all_read()
                 self._settle()
@@ -130,8 +136,7 @@ class JournalReader:
                 await self._journal.read_cancel(reservation)
                 self._in_hand = None
                 self._fail(error)
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                pause_s = await _paused(pause_s)
             except BaseException:
                 await self._journal.read_cancel(reservation)
                 raise
@@ -147,7 +152,7 @@ class JournalReader:
     async def flush(self, tenant: str = "") -> None:
         """Wait until the lines acknowledged so far are in the store: all, or those of one tenant.
 
-        Raises StoreUnavailable when the store cannot take them now.
+        Raises StoreUnavailable when the store cannot take them now, or the disk does not give them back.
         """
         with self._flushes.of(tenant):
             await self._backlog.flush_straight(tenant)
@@ -157,8 +162,8 @@ class JournalReader:
                     return
             target = self._journal.write_point
             if (self._passed if tenant else self._journal.read_point) < target:
-                if self.trouble:
-                    raise StoreUnavailable(self.trouble)
+                if trouble := self.trouble or self._journal.stats().unreadable:
+                    raise StoreUnavailable(trouble)
                 done = self._flushes.wait(tenant, target)
                 self._hurry.set()
                 self._is_wanted.set()
@@ -374,6 +379,12 @@ class JournalReader:
         if self.trouble:
             log.warning("ingest.store_available")
             self.trouble = ""
+
+
+async def _paused(pause_s: float) -> float:
+    """Returns how long the next pause is."""
+    await asyncio.sleep(pause_s)
+    return min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
 def _without(records: Sequence[Record], some: Sequence[Record]) -> Sequence[Record]:

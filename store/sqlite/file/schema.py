@@ -308,10 +308,16 @@ CREATE INDEX jobs_deleted ON jobs (lock, id, done) WHERE state = 6;
 """
 """Which ids journals may still have, and those of them whose jobs were deleted: see queue/deleted.py."""
 
+_UPKEEP: Final = """
+CREATE INDEX jobs_coming_due ON jobs (due) WHERE state = 1;
+CREATE INDEX failures_by_age ON failures (last);
+"""
+"""For upkeep, which would look at every lane and every kind of failure otherwise, in the one writing connection."""
+
 MIGRATIONS: Final = (
     _FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS, _NUMBERS, _SECRETS, _PULLED, _CONTENTS, KEYS, READY, _FAMILIES,
     TOKENS, _REPEATING, _ALERTS, _FINDING, _SCHEDULES, _WEBHOOKS,
-    _DELETED,
+    _DELETED, _UPKEEP,
 )  # fmt: skip
 
 

@@ -106,8 +106,9 @@ class Tally:
             [(*counts, number) for number, counts in self.types.items() if any(counts)],
         )
         buckets.add(conn, self.runs)
+        kinds: dict[int, int] = {}
         for (number, fingerprint), group in self.failures.items():
-            _write_failures(conn, number, fingerprint, group)
+            _write_failures(conn, number, fingerprint, group, kinds)
         emptied = [(lane,) for lane, counts in self.lanes.items() if counts[3] < 0]
         changes = conn.total_changes()
         conn.executemany("DELETE FROM lanes WHERE lane = ? AND stored = 0", emptied)
@@ -115,13 +116,22 @@ class Tally:
 
 
 def _write_failures(
-    conn: apsw.Connection, number: int, fingerprint: str, group: tuple[int, str, int, int, str]
+    conn: apsw.Connection,
+    number: int,
+    fingerprint: str,
+    group: tuple[int, str, int, int, str],
+    kinds: dict[int, int],
 ) -> None:
+    """kinds: how many failures of a type are told apart, once they were counted. Each of a thousand jobs of one
+    transaction may end with an error of its own."""
     known = conn.execute("SELECT 1 FROM failures WHERE type = ? AND fingerprint = ?", (number, fingerprint)).get
     if known is None:
-        groups = conn.execute("SELECT count(*) FROM failures WHERE type = ?", (number,)).get
-        if groups >= MAX_FAILURE_GROUPS - 1:  # the last place is for "other"
+        if number not in kinds:
+            kinds[number] = conn.execute("SELECT count(*) FROM failures WHERE type = ?", (number,)).get
+        if kinds[number] >= MAX_FAILURE_GROUPS - 1:  # the last place is for "other"
             fingerprint = OTHER_FAILURES
+        else:
+            kinds[number] += 1
     count, message, first, last, example = group
     conn.execute(
         "INSERT INTO failures (type, fingerprint, message, runs, first, last, example)"

@@ -231,6 +231,8 @@ PLANS = {
     "jobs_queued": "SELECT n FROM jobs WHERE state <= 1 AND lane = 1 AND due <= 5 ORDER BY due, id LIMIT 5",
     "jobs_leased": "SELECT n FROM jobs WHERE state = 2 AND lease <= 5 ORDER BY lease LIMIT 5",
     "jobs_deferred": "SELECT 1 FROM jobs WHERE state = 1 AND lane = 1 AND due <= 5 LIMIT 9",
+    "jobs_coming_due": "SELECT n, lane, due FROM jobs WHERE state = 1 AND due <= 5 ORDER BY due LIMIT 9",
+    "failures_by_age": "SELECT type, fingerprint FROM failures WHERE last < 5 LIMIT 9",
     "jobs_archived": ARCHIVED,
     "jobs_paused": PAUSED,
     "jobs_unique": UNIQUE,
