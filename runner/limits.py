@@ -21,7 +21,11 @@ NO_NETWORK: Final = (
     "This handler has no network: its setting `hosts` is empty. List the hosts that it calls, with "
     "`functory handler put TYPE FILE --host NAME` or as hosts = [...] in functory.toml of its folder (docs/handlers.md)"
 )
-HINTS: Final = frozenset({NO_PACKAGES, NOT_AMONG_PACKAGES, NO_NETWORK})
+PAST_PROXY: Final = (
+    "The hosts of a handler are reached through the proxy that HTTPS_PROXY names, and this call went past it. What "
+    "does not look at HTTPS_PROXY (SMTP, databases) needs a tunnel through it, or a worker (docs/cookbook.md)"
+)
+HINTS: Final = frozenset({NO_PACKAGES, NOT_AMONG_PACKAGES, NO_NETWORK, PAST_PROXY})
 """Said after the error of a module that is not found, or of a call: advice, and not the cause."""
 
 

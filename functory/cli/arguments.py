@@ -4,7 +4,9 @@ import argparse
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
+
+_UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def pair(text: str) -> tuple[str, str]:
@@ -48,6 +50,17 @@ def _number(text: str) -> float:
         return int(text)
     except ValueError:
         return float(text)
+
+
+def per_second(text: str) -> float:
+    """A rate: `5` or `5/s` a second, `10/m` in a minute, `1000/h` in an hour, `1/d` in a day."""
+    number, slash, unit = text.partition("/")
+    try:
+        return float(number) / _UNITS_S[unit if slash else "s"]
+    except (ValueError, KeyError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r:.80} is not a rate: 5 or 5/s, or another number a minute (10/m), an hour (h) or a day (d)"
+        ) from None
 
 
 def positive(text: str) -> int:

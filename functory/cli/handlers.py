@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from functory.client import Client
     from functory.wire.handlers import Handler, HandlerList, Invoked
 
+_MOST_PACKAGES: Final = 8
+"""Named in the line of a version; with more of them it would be a wall."""
 _PACKAGES_S: Final = 660.0
 """What the server may take to resolve and to install, and a little."""
 _HOOKS: Final = ("before", "beforeEach", "afterEach")
@@ -242,9 +244,11 @@ def _print_invoked(invoked: "Invoked") -> None:
 
 def tell_active(arguments: argparse.Namespace, handler: "Handler", told: str = "") -> int:
     """Which version is in force now, and with which packages."""
-    lock = handler.handler.get("lock") or {"packages": []}
-    packages = ", ".join(f"{package['name']} {package['version']}" for package in lock["packages"])
-    told += f" with {packages}" if packages else ""
+    packages = (handler.handler.get("lock") or {"packages": []})["packages"]
+    if len(packages) > _MOST_PACKAGES:
+        told += f" with {len(packages)} packages (functory handler get {handler.type})"
+    elif packages:
+        told += " with " + ", ".join(f"{package['name']} {package['version']}" for package in packages)
     if handler.packages is not None and handler.packages.text:
         told += f"; {handler.packages.text}"
     return show(arguments, handler, f"{handler.type}: version {handler.version} is active{told}")

@@ -15,7 +15,7 @@ from functory.cli.progress import Progress
 from functory.cli.remote import print_json
 from functory.client import Client, ClientError
 from functory.client.jobs import MOST_AT_ONCE
-from functory.errors import NotReadyYet
+from functory.errors import NotReadyYet, ServerUnreachable
 from functory.wire.jobs import Job
 
 _LOOK_S: Final = 5.0
@@ -27,6 +27,9 @@ _TIME_IS_UP: Final = 9
 """Exit codes (docs/cli.md)."""
 _MOST_NAMED: Final = 5
 _TOO_MANY: Final = 429
+_AWAY_S: Final = 60.0
+"""How long a server that has answered before may be away: it is being restarted, perhaps."""
+_PAUSE_S: Final = 1.0
 _T = TypeVar("_T")
 
 
@@ -35,7 +38,7 @@ async def show_ended(
 ) -> int:
     """Wait for jobs, and show them. may_be_gone: they were just added, so those that are not there have ended unseen
     and are not kept. That says nothing against the others: nobody was to look at them again."""
-    jobs = await _Waiting(client, ids, arguments.timeout_s).all()
+    jobs = await _Waiting(client, ids, arguments.timeout_s, was_reached=may_be_gone).all()
     gone = "ended, not kept" if may_be_gone else "not there"
     answer = [{"id": job_id, "state": gone} if job is None else job for job_id, job in jobs.items()]
     print_json(answer) if arguments.json else print(results_table(jobs, gone))
@@ -67,8 +70,7 @@ def _exit_code(jobs: Sequence[Job], timeout_s: float | None) -> int:
 
 
 def _tell_unended(jobs: Sequence[Job], timeout_s: float) -> None:
-    named = [job.id for job in jobs[:_MOST_NAMED]] + (["..."] if len(jobs) > _MOST_NAMED else [])
-    command = f"functory job wait {' '.join(named)}"
+    command = _command([job.id for job in jobs])
     if len(jobs) == 1:
         text = f"{jobs[0].id} is still {shown_state(jobs[0])} after {timeout_s:g} s; it goes on: {command}"
     else:
@@ -76,11 +78,18 @@ def _tell_unended(jobs: Sequence[Job], timeout_s: float) -> None:
     print(f"functory: {text}", file=sys.stderr)
 
 
+def _command(ids: Sequence[str]) -> str:
+    return f"functory job wait {' '.join([*ids[:_MOST_NAMED], *(['...'] if len(ids) > _MOST_NAMED else [])])}"
+
+
 class _Waiting:
     """Says on standard error what keeps the first of its jobs that have not ended."""
 
-    def __init__(self, client: Client, ids: Sequence[str], timeout_s: float | None) -> None:
+    def __init__(
+        self, client: Client, ids: Sequence[str], timeout_s: float | None, *, was_reached: bool = False
+    ) -> None:
         self._client = client
+        self._was_reached = was_reached
         self._progress = Progress("ended", len(ids))
         self._deadline_s = inf if timeout_s is None else _now_s() + timeout_s
         self._left = dict.fromkeys(ids)
@@ -144,16 +153,32 @@ class _Waiting:
         return _LOOK_S if job.progress is None else _LOOK_WHILE_IT_RUNS_S
 
     async def _patiently(self, ask: Callable[[], Awaitable[_T]]) -> _T:
-        """As long as there is time: many ask at once, and a daemon that did not accept a job may not know it yet."""
+        """As long as there is time: many ask at once, a daemon that did not accept a job may not know it yet, and one
+        that is restarted is away for a moment."""
+        away_s = inf
         while True:
             try:
-                return await ask()
+                answer = await ask()
             except ClientError as error:
                 is_passing = error.status == _TOO_MANY or error.error_code == NotReadyYet.code
-                pause_s = error.retry_after_s or 1.0
+                pause_s = error.retry_after_s or _PAUSE_S
                 if not is_passing or _now_s() + pause_s > self._deadline_s:
                     raise
-                await asyncio.sleep(pause_s)
+            except ServerUnreachable as error:
+                pause_s = _PAUSE_S
+                if not self._was_reached:
+                    raise
+                if away_s == inf:
+                    away_s = _now_s()
+                    self._progress.say(f"{error}; trying again")
+                if _now_s() + pause_s > min(away_s + _AWAY_S, self._deadline_s):
+                    raise ServerUnreachable(
+                        f"{error}; what it has accepted goes on: {_command(list(self._left))}"
+                    ) from None
+            else:
+                self._was_reached = True
+                return answer
+            await asyncio.sleep(pause_s)
 
 
 def _now_s() -> float:

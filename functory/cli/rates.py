@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from functory.cli.answers import inert, moment
+from functory.cli.arguments import per_second
 from functory.cli.commands import Commands
 from functory.cli.remote import add_remote, show, show_table
 
@@ -21,7 +22,8 @@ def add_commands(commands: Commands) -> None:
     add_remote(get, run_get_rate)
     limit = actions.add_parser("set", help="limit a domain, or each domain that a pattern matches")
     limit.add_argument("domain", help="its name, or a GLOB pattern such as 'mail:*'; '*' is the default of all others")
-    limit.add_argument("rate_per_s", type=float, metavar="PER_SECOND", help="0.000001 to 1,000,000")
+    rate = "a second, from 0.000001 to 1,000,000; or a minute (10/m), an hour (h), a day (d)"
+    limit.add_argument("rate_per_s", type=per_second, metavar="RATE", help=rate)
     limit.add_argument("--burst", type=int, default=1, help="default: 1")
     add_remote(limit, run_set_rate)
     remove = actions.add_parser("rm", aliases=["delete"], help="remove the limit of a domain or a pattern")
@@ -38,7 +40,7 @@ async def run_rates(client: "Client", arguments: "argparse.Namespace") -> int:
         for row in answer.domains
     ]
     headers = ["domain", "per second", "burst", "left now", "next token"]
-    example = "Limit one: functory rate set DOMAIN PER_SECOND; jobs name it with --domain"
+    example = "Limit one: functory rate set DOMAIN RATE; jobs name it with --domain"
     return show_table(arguments, answer, headers, rows, f"No rate domains. {example}")
 
 

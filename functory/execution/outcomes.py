@@ -206,9 +206,12 @@ def _stuck(outcome: Outcome, error: SchedulerError) -> Outcome:
     )
 
 
-def give_up(job: Job, now_ms: int) -> Release:
-    """The release of a job whose attempts were used up by daemons that vanished while it ran."""
+def give_up(job: Job, now_ms: int, timeout_ms: int | None = None) -> Release:
+    """The release of a job whose attempts were used up by daemons and workers that vanished while it ran. timeout_ms:
+    for how long a worker may hold it."""
     message = f"given up before attempt {job.attempts}: the runner was lost each time it ran"
+    if timeout_ms is not None:
+        message += f", or held it for longer than {timeout_ms / 1000:g} s, the timeout_s of its type"
     outcome = Outcome(
         Code.ABANDONED,
         _ABANDONED_EXITCODE,

@@ -78,7 +78,7 @@ class Keepalive:
     async def _renew_due(self, now_s: float) -> None:
         due = [self._jobs[delivery] for delivery, at_s in self._renew_at_s.items() if at_s <= now_s]
         for job in [job for job in due if job.until_s <= now_s]:
-            self._lose(job, "it was not renewed in time")
+            self._lose(job, _why_lapsed(job))
         due = [job for job in due if not job.lost.is_set()]
         for start in range(0, len(due), _MOST):
             await self._renew(due[start : start + _MOST])
@@ -121,3 +121,9 @@ class Keepalive:
             job.lost.set()
         self._renew_at_s.pop(job.delivery, None)
         self._jobs.pop(job.delivery, None)
+
+
+def _why_lapsed(job: Job) -> str:
+    if job.until_s >= job.last_until_s:
+        return f"it was held for {job.given.timeout_s:g} s, the timeout_s of its type"
+    return "it was not renewed in time" if job.given.is_renewable else "the time of its fixed lease is over"

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 from functory.errors import FunctoryError, InvalidInput, NotEndedYet, NotFound
 from functory.sync.job import Invoked, Job
 from functory.sync.server import Call, Server, check_timeout
-from functory.wire.add_options import AddOptions, check_number, check_options, check_type
+from functory.wire.add_options import check_number, check_options, check_type, options_of
 from functory.wire.base import Answer, Done
 from functory.wire.payloads import encode
 from functory.wire.requests import add_request
@@ -180,7 +180,7 @@ class Jobs:
 def _adding(job_type: str, payloads: Iterable[object], idempotency_key: str | None, options: Options) -> Call:
     """Ensures: it may be repeated, unless a name is unique: then the server takes no idempotency key, and a second
     request would add another job once the first has ended."""
-    said = AddOptions(**options)
+    said = options_of(options)
     check_type(job_type)
     check_options(said)
     if idempotency_key is None and said.unique is None:

@@ -2,7 +2,8 @@
 same words."""
 
 import math
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from functory.errors import InvalidInput
 from functory.wire.base import MAX_DELAY_S, MAX_REPEAT_CHARS, check_text
@@ -25,6 +26,14 @@ class AddOptions(NamedTuple):
     def said(self) -> dict[str, object]:
         """Those that are given, by their names."""
         return {name: value for name, value in self._asdict().items() if value is not None}
+
+
+def options_of(said: Mapping[str, Any]) -> AddOptions:
+    """Raises InvalidInput for one that jobs do not have."""
+    for name in said.keys() - set(AddOptions._fields):
+        known = ", ".join(AddOptions._fields)
+        raise InvalidInput(f"{name} is not an option of a job; known: {known}", detail={"field": name})
+    return AddOptions(**said)
 
 
 def check_options(options: AddOptions) -> None:

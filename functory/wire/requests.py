@@ -19,6 +19,8 @@ from functory.wire.payloads import encode
 def path_of(*parts: str) -> str:
     """Ensures: each part is one part of the path, whatever is in it. Raises InvalidInput."""
     for part in parts:
+        if not isinstance(part, str):
+            raise InvalidInput(f"{part!r:.60} is not text, as the id of a job or a name is")
         if check_text(part, "the path") in {".", ".."}:  # they would be resolved, in any spelling
             raise InvalidInput(f"{part!r} is not a name")
     return "/" + "/".join(quote(part, safe="") for part in parts)

@@ -87,6 +87,13 @@ class TooBig(Exception):
     """A limit of the job was passed; the text says which."""
 
 
+class Secrets(dict[str, str]):
+    """Those that the handler names; another is not there, whether the tenant has it or not."""
+
+    def __missing__(self, name: str) -> str:
+        raise KeyError(f"{name} is not among this handler's `secrets`")
+
+
 class Context:
     """What a handler gets as `ctx`."""
 
@@ -486,7 +493,7 @@ class Slot:
         self.finish = finish  # makes a value of what was returned, if it is not None
         self.before_each = before_each
         self.after_each = after_each
-        self.secrets: dict[str, str] = {}
+        self.secrets = Secrets()
         self.tell: Callable[[Context, object], None] = ignore  # what a job says of its progress
         self.children: list[dict[str, Any]] = []  # of the running job
         self.origins: dict[str, dict[str, str]] = {}  # of those of the batch that follow another job
@@ -1032,7 +1039,7 @@ def serve(engine: Any, channel: Channel, log: Log) -> None:
                 slots[number] = engine.load(spec)
                 log.end_hook()
                 slots[number].tell = channel.progress
-                slots[number].secrets = {name: os.environ.get(name, "") for name in spec.get("secrets", ())}
+                slots[number].secrets = Secrets({name: os.environ.get(name, "") for name in spec.get("secrets", ())})
         except Refused as err:
             report = {"field": err.field, "message": err.message, "line": err.line, "column": err.column}
             channel.reply(REFUSED, err.code, number, json.dumps(report).encode())

@@ -38,6 +38,7 @@ else:
         del sys.path[0]
 
 SHELL = "/bin/sh"
+WINDOWS = "its lines end as on Windows, and to sh that is part of their last word: save it with LF alone"
 # exit status -> code; others are errors. 65 and 75 are EX_DATAERR and EX_TEMPFAIL of sysexits.h.
 CODES = {0: 200, 65: 400, 75: 100}
 ORDER_FD, STATUS_FD = 8, 9
@@ -102,6 +103,8 @@ class Sh:
 
         for field in ("before", "beforeEach", "body", "afterEach"):
             if spec[field]:
+                if spec[field].partition("\n")[0].endswith("\r"):
+                    raise python.Refused(field, WINDOWS, 1)
                 command = [SHELL, "-n", self.save(field, spec[field])]
                 done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603  it only parses
                 if done.returncode:

@@ -142,7 +142,9 @@ def with_attempt(history: Sequence[Attempt], number: int, outcome: Outcome, daem
     return (*history[1 - MOST_ATTEMPTS :], latest)
 
 
-LOST: Final = Outcome(Code.ERROR, 503, started_ms=0, message="the run was lost: nobody renewed its lease")
+LOST: Final = Outcome(
+    Code.ERROR, 503, started_ms=0, message="the run was lost: its lease lapsed before its end was reported"
+)
 """Of runs that nobody has heard of any more. In the history only: a job that runs again has no outcome yet."""
 
 

@@ -157,6 +157,8 @@ async def test_errors_are_those_of_the_queue_with_the_words_of_the_server(served
         (lambda jobs: jobs.add("echo", "x" * 1_048_577), OverLimit, "1048577"),
         (lambda jobs: jobs.add("echo", "x" * 40_000_000), OverLimit, "larger than 16777216 bytes"),
         (lambda jobs: jobs.add("echo", "x", priority=7), InvalidInput, "priority"),
+        (lambda jobs: jobs.add("echo", "x", countdown=5), InvalidInput, "countdown is not an option of a job; known"),  # type: ignore[call-arg]
+        (lambda jobs: jobs.get(None), InvalidInput, "None is not text"),  # type: ignore[arg-type]
         (lambda jobs: jobs.add("echo", "x", repeat=60), InvalidInput, "repeat must be text"),  # type: ignore[arg-type]
         (lambda jobs: jobs.run("echo", "x", repeat="HOURLY"), InvalidInput, "does not end: use add"),
         (lambda jobs: jobs.add_many("echo", ["x", "y"], unique="u"), InvalidInput, "the name of one job"),

@@ -1,4 +1,5 @@
-"""Reports of workers: those that are refused, each alone, with the status that its job has; those that come again."""
+"""Reports of workers: those that are refused, each alone, with the status that its job has; those that come again or
+never."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -13,7 +14,7 @@ from functory.operations.jobs import cancel_job
 from functory.workers.values import Answer, Delivery, Report, Taken
 from handlers.model import Handler
 from runner.limits import ContextLimits
-from tests.support.clocks import LeapingClock
+from tests.support.clocks import FakeClock, LeapingClock
 from tests.support.service import ended, payloads_waiting
 from tests.support.stores import BACK_ENDS, back_end_params
 from tests.support.workers import ACME, Shop, held, open_shop
@@ -258,3 +259,19 @@ async def test_a_job_that_was_cancelled_elsewhere_makes_no_new_jobs(shop: Shop) 
     assert await shop.report(job, new_jobs=(NewJob("resize", b"x"),)) is Answer.LATE
     await shop.daemon.intake.flush()
     assert await shop.take() == []
+
+
+async def test_a_job_that_is_given_up_says_for_how_long_its_type_lets_workers_hold_it(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_shop(tmp_path, clock, max_attempts="1") as shop:
+        await shop.serve("resize", timeout_s=5)
+        (job_id,) = await shop.post("1")
+        (first,) = await shop.take(lease_ms=30_000)
+        assert first.job.dt_ms == clock.now_ms() + 5000
+        clock.advance(6)
+        await shop.daemon.upkeep.expire_leases()
+        assert await shop.take(wait_s=1.0) == [], "its attempts are used up"
+        record = await ended(shop.daemon, job_id)
+        assert record.outcome
+        assert record.outcome.message.endswith("or held it for longer than 5 s, the timeout_s of its type")
+        assert [run.message for run in record.history][-1].startswith("the run was lost: its lease lapsed")

@@ -1,5 +1,6 @@
 """The command line against the service: what comes from files, arguments and standard input, whatever is in it."""
 
+import argparse
 import asyncio
 import json
 import os
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from functory.cli.arguments import per_second
 from functory.cli.main import main
 from functory.vault.vault import Vault
 from functory.wire.base import from_wire
@@ -240,3 +242,14 @@ async def test_a_closed_stream_is_no_traceback(site: Site, closed: str, status: 
     )
     _, told = await process.communicate()
     assert (process.returncode, b"Traceback" in told) == (status, False), told.decode()
+
+
+async def test_a_rate_may_be_said_by_the_minute_hour_or_day(terminal: Terminal) -> None:
+    for said, shown in (("5", "5"), ("5/s", "5"), ("30/m", "0.5"), ("900/h", "0.25"), ("1/d", "1.15741e-05")):
+        assert await terminal.run("rate", "set", "mail", said) == f"mail: {shown} per second, burst 1\n"
+
+
+@pytest.mark.parametrize("said", ["10/x", "m", "10/", "/m", "ten"])
+def test_another_rate_is_refused(said: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=r"is not a rate: 5 or 5/s, or another number a minute"):
+        per_second(said)

@@ -113,6 +113,19 @@ async def test_hooks_are_checked_too(runner: Runner, lang: str, field: str, name
     assert (caught.value.field, caught.value.line) == (name, 1)
 
 
+@pytest.mark.parametrize(
+    ("body", "before", "field"), [("echo hi\r\nset -e\r\n", "", "body"), (":", "\r\nx=1\r\n", "before")]
+)
+async def test_a_shell_text_with_lines_of_windows_is_refused(
+    runner: Runner, body: str, before: str, field: str
+) -> None:
+    """It would parse: `set -e` fails, and what is echoed ends with a carriage return."""
+    with pytest.raises(HandlerSyntaxError, match="end as on Windows") as caught:
+        await runner.check("acme-test", Handler("sh", body, before=before))
+    assert (caught.value.field, caught.value.line) == (field, 1)
+    await runner.check("acme-test", Handler("sh", "cat <<END\nGET / HTTP/1.0\r\n\r\nEND"))
+
+
 async def test_nothing_of_the_tenant_runs_while_it_is_checked(runner: Runner, tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     for made in (

@@ -57,6 +57,14 @@ async def test_a_handler_gets_the_secrets_that_it_names(keeper: Runner, lang: st
     assert seen.results == [b"[14,true,false]"], seen.stopped
 
 
+async def test_a_secret_that_is_not_named_is_told_so(keeper: Runner) -> None:
+    body = "print('OTHER' in ctx.secrets, ctx.secrets.get('OTHER'))\nreturn ctx.secrets['OTHER']"
+    seen = await run(keeper, Handler("python", body, secrets=("API_KEY",)), jobs("x"))
+    assert seen.exitcodes == [500]
+    assert seen.results[0].endswith(b"""KeyError: "OTHER is not among this handler's `secrets`\""""), seen.results
+    assert seen.stopped[0].log == b"False None\n"
+
+
 SLOWLY = """
 import time
 for letter in ctx.secrets['API_KEY']:

@@ -70,7 +70,16 @@ async def test_a_run_that_was_lost_is_in_the_history(store: Store) -> None:
     await store.add_jobs([new_job(1)], now_ms=T0)
     lost = await claim_one(store, owner="a1")
     await store.expire_locks(now_ms=T0 + LEASE_MS)
-    run = Attempt(1, T0, 1000 * LEASE_MS, Code.ERROR, 503, "the run was lost: nobody renewed its lease", 0, "a1")
+    run = Attempt(
+        1,
+        T0,
+        1000 * LEASE_MS,
+        Code.ERROR,
+        503,
+        "the run was lost: its lease lapsed before its end was reported",
+        0,
+        "a1",
+    )
     assert await history(store, lost.id) == (run,)
     failed = await claim_one(store)
     await store.release_jobs(OWNER, [retry(failed, T0, message="boom")], now_ms=T0)

@@ -274,9 +274,17 @@ async def test_secrets_come_from_the_environment(tmp_path: Path, monkeypatch: py
     assert "API_KEY is not set" in "\n".join(said)
 
 
-@pytest.mark.parametrize("upgrade", [False, True])
+@pytest.mark.parametrize(
+    ("upgrade", "count", "told"),
+    [
+        (False, 1, "p0 1.0.0"),
+        (True, 1, "p0 1.0.0"),
+        (False, 8, ", ".join(f"p{number} 1.0.0" for number in range(8))),
+        (False, 9, "9 packages (functory handler get made)"),
+    ],
+)
 async def test_deploy_says_which_packages_a_version_has(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, upgrade: bool
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, upgrade: bool, count: int, told: str
 ) -> None:
     asked: list[tuple[str, bool]] = []
 
@@ -287,7 +295,7 @@ async def test_deploy_says_which_packages_a_version_has(
             assert packed
             tell("installing")
             asked.append((job_type, upgrade))
-            lock = {"packages": [{"name": "alpha", "version": "1.0.0"}]}
+            lock = {"packages": [{"name": f"p{number}", "version": "1.0.0"} for number in range(count)]}
             note = argparse.Namespace(text="the install scripts of alpha were not run")
             return argparse.Namespace(type=job_type, version=3, handler={"lock": lock}, packages=note)
 
@@ -295,5 +303,5 @@ async def test_deploy_says_which_packages_a_version_has(
     arguments = argparse.Namespace(folders=[tmp_path / "made"], type=None, settings=None, upgrade=upgrade, json=False)
     assert await run_deploy(Service(), arguments) == 0  # type: ignore[arg-type]
     assert asked == [("made", upgrade)]
-    said = "made: version 3 is active with alpha 1.0.0; the install scripts of alpha were not run\n"
+    said = f"made: version 3 is active with {told}; the install scripts of alpha were not run\n"
     assert capsys.readouterr() == (said, ""), "steps are for terminals"

@@ -11,25 +11,28 @@ import pytest
 
 from functory.cli.job_waiting import show_ended, show_one_ended, until_ended
 from functory.client import Client, ClientError
+from functory.errors import FunctoryError, ServerUnreachable
 from functory.wire.jobs import EndedJobs, Job, Why
+from tests.support.virtual_time import run_in_virtual_time
 
 BUSY = ClientError(429, "too_many_requests", "too many requests", {}, 0.001)
 NOT_YET = ClientError(503, "not_ready_yet", "ask again in a moment", {}, 0.001)
 GONE = ClientError(404, "missing", "there is no such job", {}, None)
+UNREACHED = ServerUnreachable("http://x cannot be reached")
 AWAY = ClientError(503, "store_unavailable", "the store is away", {}, 0.001)
 
 
 class Service:
     """Answers each question about a job with the next of what it was given for it; the last one stays."""
 
-    def __init__(self, **answers: Sequence[ClientError | str]) -> None:
+    def __init__(self, **answers: Sequence[FunctoryError | str]) -> None:
         self._answers = {job_id: list(each) for job_id, each in answers.items()}
         self.asked_why: Counter[str] = Counter()
 
     async def get_job(self, job_id: str, *, wait_s: float = 0.0) -> Job:
         await asyncio.sleep(0)
         answer = self._next(job_id)
-        if isinstance(answer, ClientError):
+        if isinstance(answer, FunctoryError):
             raise answer
         return self._job(job_id, answer)
 
@@ -42,13 +45,13 @@ class Service:
                 found.gone.append(job_id)
             elif answer is NOT_YET:
                 found.left.append(job_id)
-            elif isinstance(answer, ClientError):
+            elif isinstance(answer, FunctoryError):
                 raise answer
             else:
                 found.jobs.append(self._job(job_id, answer))
         return found
 
-    def _next(self, job_id: str) -> ClientError | str:
+    def _next(self, job_id: str) -> FunctoryError | str:
         answers = self._answers[job_id]
         return answers.pop(0) if len(answers) > 1 else answers[0]
 
@@ -134,3 +137,27 @@ async def test_what_does_not_pass_is_an_error(error: ClientError) -> None:
 async def test_patience_ends_with_the_time() -> None:
     with pytest.raises(ClientError, match="too_many_requests"):
         await until_ended(cast("Client", Service(a=[BUSY])), "a", 0.0)
+
+
+@pytest.mark.parametrize("is_just_added", [False, True])
+def test_a_server_that_is_restarted_meanwhile_is_asked_again(
+    capsys: pytest.CaptureFixture[str], *, is_just_added: bool
+) -> None:
+    before = [] if is_just_added else ["running"]
+    service = Service(a=[*before, *[UNREACHED] * 50, "running", *[UNREACHED] * 50, "archived"])
+    arguments = argparse.Namespace(timeout_s=None, json=True)
+    waiting = show_ended(cast("Client", service), ["a"], arguments, may_be_gone=is_just_added)
+    assert run_in_virtual_time(waiting) == 0
+    assert capsys.readouterr().err.count("http://x cannot be reached; trying again\n") == 2
+
+
+@pytest.mark.parametrize(("timeout_s", "tries"), [(None, 60), (10.0, 10)])
+def test_one_that_stays_away_is_given_up_with_what_to_do(timeout_s: float | None, tries: int) -> None:
+    service = Service(a=["running", *[UNREACHED] * (tries + 1), "archived"])
+    with pytest.raises(ServerUnreachable, match="cannot be reached; what it has accepted goes on: functory job wait a"):
+        run_in_virtual_time(until_ended(cast("Client", service), "a", timeout_s))
+
+
+async def test_a_server_that_never_answered_is_not_waited_for() -> None:
+    with pytest.raises(ServerUnreachable, match=r"^http://x cannot be reached$"):
+        await until_ended(cast("Client", Service(a=[UNREACHED, "archived"])), "a", None)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -61,8 +61,10 @@ class SilentLink:
         raise NotImplementedError
 
 
-def job_of(link: SilentLink, lease_s: float, token: int = 1, timeout_s: float | None = None) -> Job:
-    given = Given("j1", token, "resize", b"", 1, lease_s, timeout_s, is_renewable=True)
+def job_of(
+    link: SilentLink, lease_s: float, token: int = 1, timeout_s: float | None = None, *, is_renewable: bool = True
+) -> Job:
+    given = Given("j1", token, "resize", b"", 1, lease_s, timeout_s, is_renewable)
 
     async def give_back(_: Job) -> None:
         raise NotImplementedError
@@ -120,6 +122,30 @@ def test_a_job_is_lost_when_its_type_allows_no_more_time() -> None:
         return asyncio.get_running_loop().time() - began_s
 
     assert 1.5 * LEASE_S <= run_in_virtual_time(story()) <= 1.5 * LEASE_S + 0.3
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({}, "it was not renewed in time"),
+        ({"timeout_s": 1000.0}, "it was not renewed in time"),
+        ({"timeout_s": LEASE_S}, "it was held for 30 s, the timeout_s of its type"),
+        ({"is_renewable": False}, "the time of its fixed lease is over"),
+    ],
+)
+def test_the_log_says_why_a_lease_lapsed(more: Any, reason: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        link = SilentLink()
+        keepalive = Keepalive(link, None)
+        job = job_of(link, LEASE_S, **more)
+        keepalive.watch([job])
+        async with asyncio.timeout(3 * LEASE_S):
+            await job.lost.wait()
+        await keepalive.close()
+
+    run_in_virtual_time(story())
+    (lost,) = [record for record in caplog.records if record.message == "queue.lease_lost"]
+    assert vars(lost)["reason"] == reason
 
 
 def test_a_job_that_comes_again_to_the_same_program_is_lost_to_who_had_it() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from handlers.model import Handler
 from runner.launch import Level
-from runner.limits import NO_NETWORK
+from runner.limits import NO_NETWORK, PAST_PROXY
 from runner.network_hint import with_hints
 from runner.outcome import Stopped
 
@@ -15,6 +15,12 @@ NO_SOCKET = b"""\
   File "socket.py", line 232, in __init__
     _socket.socket.__init__(self, family, type, proto, fileno)
 PermissionError: [Errno 1] Operation not permitted"""
+
+NOT_CONNECTED = b"""\
+  File "socket.py", line 836, in create_connection
+    sock.connect(sa)
+PermissionError: [Errno 13] Permission denied"""
+HOSTS = ("smtp.example.org:587",)
 
 
 def told(result: bytes, log: bytes = b"", *, code: int = 500, level: Level | None = Level.L1, **fields: Any) -> bytes:
@@ -45,9 +51,32 @@ def test_a_call_without_network_gets_the_hint(result: bytes, log: bytes) -> None
 
 
 @pytest.mark.parametrize(
+    ("result", "log"),
+    [
+        (UNRESOLVED, b""),
+        (NOT_CONNECTED, b""),
+        (b"OSError: [Errno 101] Network is unreachable", b""),
+        (b"Error: getaddrinfo EAI_AGAIN db.example.org\n    at oncomplete", b""),
+        (b"Error: connect EACCES 127.0.0.1:5432 - Local (undefined:undefined)\n    at connect", b""),
+        (b"Error: connect ENETUNREACH 93.184.216.34:5432\n    at connect", b""),
+        (b"exit status 2", b"psql: error: could not translate host name: Temporary failure in name resolution\n"),
+    ],
+)
+def test_a_call_that_goes_past_the_proxy_is_told_of_it(result: bytes, log: bytes) -> None:
+    assert told(result, log, hosts=HOSTS) == result + b"\n" + PAST_PROXY.encode()
+
+
+@pytest.mark.parametrize(
     ("result", "more"),
     [
-        (UNRESOLVED, {"hosts": ("api.example.org",)}),
+        (NO_SOCKET, {"hosts": HOSTS}),
+        (b"PermissionError: [Errno 13] Permission denied: '/etc/shadow'", {"hosts": HOSTS}),
+        (
+            b"urllib.error.HTTPError: HTTP Error 403: mail.example.org is not in this handler's `hosts`",
+            {"hosts": HOSTS},
+        ),
+        (NOT_CONNECTED, {}),
+        (NOT_CONNECTED, {"hosts": HOSTS, "network": True}),
         (UNRESOLVED, {"network": True}),
         (UNRESOLVED, {"level": Level.L0}),
         (UNRESOLVED, {"level": None}),
