@@ -19,7 +19,7 @@ from store.base import Store
 from store.errors import StoreError
 from store.url import open_store
 from tests.support.jobs import TENANT
-from tests.support.store_audit import check_counters
+from tests.support.store_audit import check_counters, run_to_the_end
 from tests.support.turns import Pair, interleave, open_pair
 
 ALL_PAIRS = os.environ.get("FUNCTORY_RACES") == "all"
@@ -106,8 +106,8 @@ Serial = dict[tuple[Verb, Verb], list[Result]]
 
 async def meet(arena: Arena, one: Verb, other: Verb, serial: Serial, folder: Path, *, is_weaker: bool = False) -> int:
     """Have the other verb come between any two steps of the one, and compare what they give with what they give one
-    after the other; with is_weaker see that they end and that the counters are right. Returns how many steps there
-    were."""
+    after the other; with is_weaker see that the counters are right and that all jobs come to an end. Returns how many
+    steps there were."""
     stop_at = 2  # before the first step it would be one after the other
     while True:
         pair = await arena.fresh_pair()
@@ -117,6 +117,10 @@ async def meet(arena: Arena, one: Verb, other: Verb, serial: Serial, folder: Pat
         result = await look(pair.other, first, second, arena.scene.now_ms)
         if (one, other) not in serial:
             serial[one, other] = await one_after_the_other(arena.scene, one, other, folder)
-        if not is_weaker:
-            assert result in serial[one, other], f"{other.__name__} before step {stop_at} of {one.__name__}"
+        where = f"{other.__name__} before step {stop_at} of {one.__name__}"
+        if is_weaker:
+            left = await run_to_the_end(pair.other, TENANT, arena.scene.now_ms)
+            assert not left, f"{where}: these wait in vain"
+        else:
+            assert result in serial[one, other], where
         stop_at += 1

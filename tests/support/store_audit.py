@@ -1,4 +1,5 @@
-"""Checks that hold for any store at rest: counters say what the jobs say, and no job is in two states."""
+"""Checks that hold for any store at rest: counters say what the jobs say, no job is in two states, and none waits in
+vain."""
 
 from collections import Counter
 from operator import add
@@ -6,6 +7,7 @@ from typing import Any
 
 from store.base import EndedSum, JobFilter, JobRecord, JobState, Store
 from store.values.scoreboard import DAY_MS
+from tests.support.jobs import LEASE_MS, OWNER, archive, claim
 
 
 async def read_all(store: Store, tenant: str, now_ms: int) -> dict[str, JobRecord]:
@@ -60,3 +62,20 @@ async def _check_sums(store: Store, tenant: str, now_ms: int) -> None:
         before = by_start.get(bucket.start_ms, [0] * len(EndedSum._fields))
         by_start[bucket.start_ms] = list(map(add, before, bucket[3:10]))
     assert {start: list(it) for start, it in (await store.sum_by_start(tenant, **window)).items()} == by_start
+
+
+async def run_to_the_end(store: Store, tenant: str, now_ms: int) -> dict[str, JobState]:
+    """Claim what can be claimed, and end it well, until all have ended. Returns those that wait in vain: parents for
+    children that never end, or children for the end of their parent."""
+    left: dict[str, JobState] = {}
+    for turn in range(1, 11):
+        later_ms = now_ms + turn * (LEASE_MS + 1)
+        await store.expire_locks(now_ms=later_ms)
+        for waiting in await store.get_waiting_jobtypes(now_ms=later_ms):
+            jobs = await claim(store, jobtype=waiting.jobtype, now_ms=later_ms)
+            await store.release_jobs(OWNER, [archive(job) for job in jobs], now_ms=later_ms)
+        found = await check_counters(store, tenant, later_ms)
+        left = {job_id: record.state for job_id, record in found.items() if record.state is not JobState.ARCHIVED}
+        if not left:
+            break
+    return left

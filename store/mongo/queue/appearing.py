@@ -13,10 +13,10 @@ from pymongo import UpdateOne
 from store.errors import Conflict
 from store.mongo.queue.add import add_effect
 from store.mongo.queue.changes import apply
-from store.mongo.queue.create import change_holder, drop_hidden, find_holder, find_name, take_name
+from store.mongo.queue.create import as_hidden, change_holder, drop_hidden, find_holder, find_name, take_name
 from store.mongo.queue.documents import job_from, kept_data
 from store.mongo.queue.endings import MAKE, Step, makings
-from store.mongo.queue.relatives import HOLD, Budget, follow, join_parent, leave_parent
+from store.mongo.queue.relatives import HOLD, Budget, follow, join_parent, leave_parent, new_join, note_appeared
 from store.mongo.queue.seqs import close_seqs, give_seqs, is_beyond, numbered_types
 from store.mongo.queue.window import HeldJob, look_again
 from store.mongo.server import schema
@@ -110,7 +110,13 @@ async def _placed(db: Core, document: Document, now_ms: int) -> _Hidden | None:
     held = job.parent != "" and job.parent == document["by"].rpartition(".")[0]
     is_sibling = job.parent != "" and not held
     if is_sibling:
-        runs = await join_parent(db, job.parent)
+        join = new_join()
+        if not (await db.collections.jobs.update_one(as_hidden(document), {"$set": {"join": join}})).matched_count:
+            return None  # somebody else has had it appear, or removed it
+        if "join" in document:  # who gave it that one was interrupted, or comes too late
+            await leave_parent(db, job.parent, document["join"])
+        document |= {"join": join}
+        runs = await join_parent(db, job.parent, join)
         if runs is None:
             return None
         held = runs
@@ -120,22 +126,25 @@ async def _placed(db: Core, document: Document, now_ms: int) -> _Hidden | None:
 async def _show(db: Core, hidden: Sequence[_Hidden], now_ms: int) -> None:
     beyond = await _number(db, hidden, now_ms)  # also children, which no window holds
     steps = []
-    for job, _, is_held, is_sibling in hidden:
+    for job, document, is_held, is_sibling in hidden:
         held = is_held or job.id in beyond
         deferred = not held and job.dt_ms > now_ms
         shown: Document = {"s": schema.HELD if held else schema.QUEUED, "at": job.dt_ms}
         shown |= ({"todo": [HOLD]} if is_held and is_sibling else {}) | ({"d": True} if deferred else {})
         effect = add_effect(job, now_ms)._replace(deferred=int(deferred), blocked=int(held))
-        update = {"$set": shown, "$unset": {"by": "", "keeps": ""}}
-        steps.append(Step({"_id": job.id, "s": schema.HIDDEN}, update, effect))
+        dropped = {"by": "", "keeps": ""} | ({} if "todo" in shown else {"join": ""})
+        update = {"$set": shown, "$unset": dropped}
+        steps.append(Step(as_hidden(document), update, effect))
     shown_ids = await apply(db, steps, now_ms)
     for job, document, is_held, is_sibling in hidden:
         if job.unique and job.id not in shown_ids:  # another job got the name first, and removed this one
             await _take_name(db, job, frozenset(document["keeps"]), now_ms)
         if is_sibling and job.id not in shown_ids:
-            await leave_parent(db, job.parent)
-        if is_held and is_sibling:
+            await leave_parent(db, job.parent, document["join"])
+        elif is_held and is_sibling:
             await follow(db, job.id, now_ms)  # the parent may have ended in the meantime
+        elif "join" in document and job.id in shown_ids:
+            await note_appeared(db, job.parent, document["join"])
     if beyond:
         await look_again(db, list(beyond.values()), now_ms)
 

@@ -18,7 +18,15 @@ from store.mongo.queue.add import add_effect, insert_jobs, note_domains
 from store.mongo.queue.changes import apply
 from store.mongo.queue.documents import data_fields, job_document, job_state, kept_data
 from store.mongo.queue.endings import NEEDED, Step, as_read, key_of
-from store.mongo.queue.relatives import HOLD, follow, join_parent, leave_parent, wake_parent
+from store.mongo.queue.relatives import (
+    HOLD,
+    follow,
+    join_parent,
+    leave_parent,
+    new_join,
+    note_appeared,
+    wake_parent,
+)
 from store.mongo.queue.schedules import placed
 from store.mongo.queue.seqs import close_seqs, give_seqs, is_beyond, numbered_types
 from store.mongo.queue.turns import note_turns
@@ -107,12 +115,13 @@ async def _create(db: Core, job: NewJob, keeps: frozenset[str], now_ms: int) -> 
             return await change_holder(db, holder, job, keeps, now_ms)
     if job.parent:
         await _check_parent(db, job)
-    if not await _insert_hidden(db, job, now_ms):
+    hidden = await _insert_hidden(db, job, now_ms)
+    if hidden is None:
         return None
     if job.unique and not await take_name(db, job.jobtype, job.unique, name, job.id):
-        await _give_up(db, job.id, now_ms)
+        await drop_hidden(db, hidden, now_ms)
         return None
-    return await _appear(db, job, now_ms)
+    return await _appear(db, job, hidden, now_ms)
 
 
 async def _insert_plain(db: Core, job: NewJob, now_ms: int) -> CreateReport | None:
@@ -123,44 +132,47 @@ async def _insert_plain(db: Core, job: NewJob, now_ms: int) -> CreateReport | No
     return CreateReport(job.id, created=True, state=state)
 
 
-async def _insert_hidden(db: Core, job: NewJob, now_ms: int) -> bool:
+async def _insert_hidden(db: Core, job: NewJob, now_ms: int) -> Document | None:
+    """None: one with its id is there."""
     await note_domains(db, [job])
     await note_turns(db, [job])
     seqs = await give_seqs(db, [job], await numbered_types(db, [job]), now_ms)
     data = await db.blobs.put(job.id, job.data)
     document = job_document(job, data, state=schema.HIDDEN, deferred=False, seq=seqs.by_id.get(job.id))
-    document["at"] = now_ms
+    document |= {"at": now_ms} | ({"join": new_join()} if job.parent else {})
     try:
         await db.collections.jobs.insert_one(document)
     except DuplicateKeyError:
         await db.blobs.remove([data])
-        return False
+        return None
     finally:
         await close_seqs(db, seqs)
-    return True
+    return document
 
 
-async def _appear(db: Core, job: NewJob, now_ms: int) -> CreateReport | None:
+async def _appear(db: Core, job: NewJob, hidden: Document, now_ms: int) -> CreateReport | None:
     """Join the parent, if there is one, and become visible in the state that follows from it."""
     beyond = None if job.parent else await _find_beyond_window(db, job)
     held = beyond is not None
     if job.parent:
-        runs = await join_parent(db, job.parent)
+        runs = await join_parent(db, job.parent, hidden["join"])
         if runs is None:
-            await _give_up(db, job.id, now_ms)
+            await drop_hidden(db, hidden, now_ms)
             return None  # the next look says what is wrong with it
         held = runs
     deferred = not held and job.dt_ms > now_ms
     shown: Document = {"s": schema.HELD if held else schema.QUEUED, "at": job.dt_ms}
     shown |= ({"todo": [HOLD]} if held and job.parent else {}) | ({"d": True} if deferred else {})
     effect = add_effect(job, now_ms)._replace(deferred=int(deferred), blocked=int(held))
-    step = Step({"_id": job.id, "s": schema.HIDDEN}, {"$set": shown}, effect)
-    if not await apply(db, [step], now_ms):
+    dropped = {"$unset": {"join": ""}} if job.parent and not held else {}
+    if not await apply(db, [Step(as_hidden(hidden), {"$set": shown, **dropped}, effect)], now_ms):
         if job.parent:
-            await leave_parent(db, job.parent)
+            await leave_parent(db, job.parent, hidden["join"])
         return None
     if held and job.parent:
         await follow(db, job.id, now_ms)  # the parent may have ended in the meantime
+    elif job.parent:
+        await note_appeared(db, job.parent, hidden["join"])
     if beyond is not None:
         await look_again(db, [beyond], now_ms)
     return CreateReport(job.id, created=True, state=job_state(shown, now_ms))
@@ -297,19 +309,25 @@ async def change_in_place(db: Core, document: Document, change: JobChange, now_m
     return after if applied else None
 
 
+def as_hidden(document: Document) -> Document:
+    """The condition that a job is as it was hidden, and that nobody has begun to remove it."""
+    child = {"pend": True, "join": document.get("join")} if document.get("parent") else {}
+    return {"_id": document["_id"], "s": schema.HIDDEN, **child}
+
+
 async def drop_hidden(db: Core, document: Document, now_ms: int) -> None:
-    """Remove a document that is not, or no longer, there for readers; what waited for it goes on."""
-    gone = await db.collections.jobs.delete_one({"_id": document["_id"], "s": {"$in": [schema.HIDDEN, schema.PURGED]}})
-    if gone.deleted_count:
+    """Remove a document that is not, or no longer, there for readers; what waited for it goes on. Of one that is
+    removed by halves expire_locks does the rest."""
+    which: Document = {"_id": document["_id"], "s": document["s"]}
+    if document["s"] == schema.HIDDEN and document.get("parent"):
+        which["join"] = document.get("join")
+        if not (await db.collections.jobs.update_one(which, {"$set": {"pend": False}})).matched_count:
+            return
+        if "join" in document:
+            await leave_parent(db, document["parent"], document["join"])
+        await wake_parent(db, document["parent"], now_ms)
+    if (await db.collections.jobs.delete_one(which)).deleted_count:
         await db.blobs.remove(kept_by(document))
-        if document.get("pend"):
-            await wake_parent(db, document["parent"], now_ms)
-
-
-async def _give_up(db: Core, job_id: str, now_ms: int) -> None:
-    document = await db.collections.jobs.find_one({"_id": job_id}, NEEDED)
-    if document is not None:
-        await drop_hidden(db, document, now_ms)
 
 
 def _name_key(jobtype: str, unique: str) -> str:

@@ -2,8 +2,9 @@
 
 Fields with an empty value are left out: a plain job of a 100-byte payload is about 300 bytes. Beside what
 the job says of itself: `d`, counted as deferred; `kin`, has a parent or children, `kids` of them, and
-`pend`, a parent waits for it; `todo`, steps that follow for relatives; `rev`, grows when data or place are
-changed; `replays`, how often it began anew, which gives it no new token; `past`, its history; `claim`, the last claim;
+`pend`, a parent waits for it; `join`, under which it is among the `joins` of that parent until it has appeared;
+`todo`, steps that follow for relatives; `rev`, grows when data or place are changed; `replays`, how often it began
+anew, which gives it no new token; `past`, its history; `claim`, the last claim;
 `sched`, what is kept of one that repeats (schedule_fields); `repeat` is empty of one that has stopped to repeat;
 `next`, when a paused job is due again if not at once; `head`, the beginning of a payload over HEAD_FROM_BYTES; `ops`,
 the last changes that the ledger counted. A job with a `key` is in the queue of its key: its `dom` is null, which no

@@ -42,6 +42,7 @@ NEEDED: Final = {
     "past": 1,
     "todo": 1,
     "by": 1,
+    "join": 1,
     "out.code": 1,
     "out.blob": 1,
     "out.size": 1,

@@ -19,7 +19,7 @@ from store.mongo.queue.changes import apply
 from store.mongo.queue.create import check_creation, drop_hidden
 from store.mongo.queue.documents import job_document
 from store.mongo.queue.endings import NEEDED, release_step
-from store.mongo.queue.relatives import Carried, Made, end_with_relatives, rearm_with_children, with_made
+from store.mongo.queue.relatives import Carried, Made, end_with_relatives, new_join, rearm_with_children, with_made
 from store.mongo.queue.release import Ending, MongoRelease, drop_bytes, keep_bytes, read_held
 from store.mongo.queue.turns import note_turns
 from store.mongo.server import schema
@@ -42,7 +42,9 @@ class _Maker(NamedTuple):
 
     @property
     def made(self) -> Made:
-        return Made(self.ending.release.token, [document.get("parent") for document in self.hidden].count(self.id))
+        children = [document for document in self.hidden if document.get("parent") == self.id]
+        joins = tuple(document["join"] for document in children if "join" in document)
+        return Made(self.ending.release.token, len(children), joins)
 
     @property
     def ends_alone(self) -> bool:
@@ -94,6 +96,8 @@ async def _insert_hidden(db: Core, ends: Sequence[MakingEnd], now_ms: int) -> di
         for job, keeps in end.new_jobs:
             data = await db.blobs.put(job.id, job.data)
             document = job_document(job, data, state=schema.HIDDEN, deferred=False, seq=None)
+            if job.unique and job.parent == end.release.id:
+                document["join"] = new_join()  # it is counted with the end, and may find its name taken
             documents.append(document | marks | {"keeps": sorted(keeps)})
     taken = await _insert_new(db, documents)
     there = await _found_hidden(db, [documents[place] for place in taken])

@@ -13,8 +13,13 @@ What an end means for relatives follows in later steps, each idempotent. The doc
 
 A parent counts its children in `kids`; every change that depends on them is on condition that the number
 is as it was read. So no child can appear between the look and the change.
+
+A child is counted before it appears, and may never appear. Until then its parent has it in `joins`, under a name that
+the hidden child has in `join`: so whoever removes the child knows whether it is counted, and takes that back once. Only
+who gave it that name has it appear. Then it is struck off; a crash before that leaves a name that nobody looks for.
 """
 
+import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -78,6 +83,8 @@ class Made(NamedTuple):
 
     token: int
     kids: int
+    joins: tuple[str, ...]
+    """Of those children that may not appear."""
 
 
 async def end_with_relatives(
@@ -200,7 +207,7 @@ async def follow(db: Core, job_id: str, now_ms: int, budget: Budget | None = Non
     Idempotent. If it made jobs that have to appear first, that is for `appearing.follow_made`."""
     budget = budget or Budget()
     ended = await db.collections.jobs.find_one(
-        {"_id": job_id, "todo": {"$exists": True}}, {"todo": 1, "token": 1, "parent": 1}
+        {"_id": job_id, "todo": {"$exists": True}}, {"todo": 1, "token": 1, "parent": 1, "join": 1}
     )
     if ended is None or makings(ended):
         return
@@ -218,10 +225,10 @@ async def follow(db: Core, job_id: str, now_ms: int, budget: Budget | None = Non
     if UP in ended["todo"]:
         await wake_parent(db, ended["parent"], now_ms)
     if HOLD in ended["todo"]:
-        is_done &= await _look_at_parent(db, ended["parent"], now_ms, budget)
+        is_done &= await _look_at_parent(db, ended["parent"], ended.get("join"), now_ms, budget)
     if is_done:
         done = {"_id": job_id, "token": ended["token"], "todo": ended["todo"]}
-        await db.collections.jobs.update_one(done, {"$unset": {"todo": ""}})
+        await db.collections.jobs.update_one(done, {"$unset": {"todo": "", "join": ""}})
 
 
 async def wake_parent(db: Core, parent_id: str, now_ms: int) -> None:
@@ -245,10 +252,12 @@ async def live_parents(db: Core, children: Iterable[Document]) -> set[str]:
     return {parent["_id"] for parent in await db.collections.jobs.find(live, {"_id": 1}).to_list(None)}
 
 
-async def _look_at_parent(db: Core, parent_id: str, now_ms: int, budget: Budget) -> bool:
+async def _look_at_parent(db: Core, parent_id: str, join: str | None, now_ms: int, budget: Budget) -> bool:
     """Do for the held children of a parent what its end would have done, if it has ended. One that runs, or is to run
     again because that was no end, holds them. Returns whether all are done."""
-    parent = await db.collections.jobs.find_one({"_id": parent_id}, {"s": 1, "next": 1})
+    parent = await find_and_update(
+        db.collections.jobs, {"_id": parent_id}, {"$pull": {"joins": join}}, fields={"s": 1, "next": 1}
+    )
     if parent is None or parent["s"] in schema.ARCHIVED_STATES:
         return await _cancel_children(db, parent_id, now_ms, budget)
     if parent["s"] != schema.PAUSED:
@@ -260,18 +269,29 @@ async def _look_at_parent(db: Core, parent_id: str, now_ms: int, budget: Budget)
     return is_done
 
 
-async def join_parent(db: Core, parent_id: str) -> bool | None:
+def new_join() -> str:
+    """The name of a child in the `joins` of its parent."""
+    return uuid.uuid4().hex
+
+
+async def join_parent(db: Core, parent_id: str, join: str) -> bool | None:
     """Count a child with its parent before it appears. Returns whether the parent runs, and so holds it; None if it is
     over, or queued."""
     joined = {"_id": parent_id, "s": {"$in": [schema.RUNNING, schema.PAUSED, schema.HELD]}}
-    counted: Document = {"$inc": {"kids": 1}, "$set": {"kin": True}}
+    counted: Document = {"$inc": {"kids": 1}, "$set": {"kin": True}, "$push": {"joins": join}}
     parent = await find_and_update(db.collections.jobs, joined, counted, fields={"s": 1})
     return None if parent is None else bool(parent["s"] == schema.RUNNING)
 
 
-async def leave_parent(db: Core, parent_id: str) -> None:
-    """A child that was counted has not appeared: somebody else has removed it, or had it appear and counted it."""
-    await db.collections.jobs.update_one({"_id": parent_id, "kids": {"$gt": 0}}, {"$inc": {"kids": -1}})
+async def note_appeared(db: Core, parent_id: str, join: str) -> None:
+    """A child that is counted has appeared, and is not taken back any more."""
+    await db.collections.jobs.update_one({"_id": parent_id}, {"$pull": {"joins": join}})
+
+
+async def leave_parent(db: Core, parent_id: str, join: str) -> None:
+    """A child that may have been counted does not appear. Idempotent."""
+    gone: Document = {"$inc": {"kids": -1}, "$pull": {"joins": join}}
+    await db.collections.jobs.update_one({"_id": parent_id, "joins": join}, gone)
 
 
 async def _free_children(db: Core, parent_id: str, now_ms: int, budget: Budget) -> bool:
@@ -329,9 +349,12 @@ def with_made(step: Step, document: Document, made: Made | None) -> Step:
     todo = [*makings(document), f"{MAKE}{made.token}"]
     fields = step.update["$set"]
     fields = fields | {"todo": [*todo, *(mark for mark in fields.get("todo", ()) if mark not in todo)]}
-    if not made.kids:
-        return step._replace(update={**step.update, "$set": fields})
-    return step._replace(update={**step.update, "$set": fields | {"kin": True}, "$inc": {"kids": made.kids}})
+    update = {**step.update, "$set": fields}
+    if made.kids:
+        update |= {"$set": fields | {"kin": True}, "$inc": {"kids": made.kids}}
+    if made.joins:
+        update["$addToSet"] = {"joins": {"$each": list(made.joins)}}
+    return step._replace(update=update)
 
 
 def _has_kids(document: Document, made: Made | None) -> bool:

@@ -182,6 +182,18 @@ async def test_an_owner_that_lost_the_job_makes_nothing(store: Store) -> None:
     assert (await claim_one(store)).children == 0
 
 
+async def test_a_child_that_finds_its_name_taken_by_a_sibling_is_not_counted(store: Store) -> None:
+    parent = await running(store)
+    twins = [new_job(n, jobtype=CHILD, unique="u", data=b"%d" % n, parent=parent.id) for n in (1, 2)]
+    await end(store, archive(parent), *twins)
+    assert await states(store, 0, 1, 2) == [JobState.PAUSED, JobState.WAITING, None]
+    record = await store.get_job(TENANT, parent.id, now_ms=T0)
+    assert record is not None
+    assert (record.children, record.pending_children) == (1, 1)
+    assert (await claim_one(store, jobtype=CHILD)).data == b"2"
+    await check_counters(store, TENANT, T0)
+
+
 async def test_a_unique_name_that_waits_is_changed_and_not_made_twice(store: Store) -> None:
     maker = await running(store)
     await store.create_job(new_job(5, jobtype=CHILD, unique="u", priority=1000), now_ms=T0)

@@ -12,6 +12,10 @@ relatives = in_file("store/mongo/queue/relatives.py", f"{FAMILIES} -k mongodb")
 relatives_races = in_file(
     "store/mongo/queue/relatives.py", "tests/contract/store/test_family_races.py -k 'mongodb and add_'"
 )
+CUT = "tests/mongo/test_child_cut.py"
+create_cut = in_file("store/mongo/queue/create.py", CUT)
+appearing_cut = in_file("store/mongo/queue/appearing.py", CUT)
+making = in_file("store/mongo/queue/making.py", "tests/contract/store/test_making.py -k mongodb")
 release = in_file("store/sqlite/queue/release.py", SQLITE)
 endings = in_file("store/sqlite/queue/endings.py", SQLITE)
 queue_role = in_file("store/sqlite/roles/queue.py", SQLITE)
@@ -73,7 +77,29 @@ MUTANTS: list[Mutant] = [
     relatives_races(
         "a child that was added while a round failed runs", '    if "next" not in parent:\n', "    if True:\n"
     ),
-    relatives_races("a child that did not appear stays counted", '{"$inc": {"kids": -1}}', '{"$inc": {"kids": 0}}'),
+    relatives_races("a child that did not appear stays counted", '"$inc": {"kids": -1}', '"$inc": {"kids": 0}'),
+    create_cut("a child stays counted whose process died", '        if "join" in document:\n', "        if False:\n"),
+    create_cut(
+        "a parent waits for a child that is removed by halves",
+        '{"$set": {"pend": False}}',
+        '{"$set": {"pend": True}}',
+    ),
+    create_cut(
+        "a parent waits for a child that is gone", '        await wake_parent(db, document["parent"], now_ms)\n', ""
+    ),
+    appearing_cut(
+        "a child is counted again when it is shown again", '        if "join" in document:  #', "        if False:  #"
+    ),
+    create_cut(
+        "a child that is being removed appears",
+        'child = {"pend": True, "join": document.get("join")} if document.get("parent") else {}',
+        "child: Document = {}",
+    ),
+    making(
+        "a child that finds its name taken is counted",
+        '                document["join"] = new_join()',
+        "                pass",
+    ),
     relatives("a parent is replayed too early", 'isdisjoint(document.get("todo", ()))', "isdisjoint(())"),
     relatives("a release changes all children", "None if owner is None else Budget(MAX_CHILDREN)", "None"),
 ]

@@ -299,14 +299,8 @@ MUTANTS: list[Mutant] = [
     ),
     create(
         "a creator that lost the name goes on",
-        "        await _give_up(db, job.id, now_ms)\n        return None\n    return await _appear",
+        "        await drop_hidden(db, hidden, now_ms)\n        return None\n    return await _appear",
         "        pass\n    return await _appear",
-    ),
-    create(
-        "a hidden job appears though it was given up",
-        '    step = Step({"_id": job.id, "s": schema.HIDDEN}, {"$set": shown}, effect)',
-        '    step = Step({"_id": job.id}, {"$set": shown}, effect)',
-        equivalent="a job that was given up has no document, so there is nothing that could appear",
     ),
     create(
         "a live job is changed as it was read",

@@ -31,15 +31,24 @@ async def test_large_results_are_searched_beside_the_loop_in_their_order() -> No
     await reports.finish()
     assert [one.id for one in seen] == ["1", "2"]
     assert [one.result for one in seen] == [MASK * 10_000, MASK]
-    many = tuple(NewJob(f"t{number:030d}", b"") for number in range(4000))
-    reports.put([stopped(new_jobs=many, id="types")])
-    assert len(seen) == 2
-    await reports.finish()
-    assert seen.pop().new_jobs == many
     reports.put([stopped(b"x" * 600_000, id="3")])
     reports.put([stopped(b"x" * 600_000, id="4")])
     await reports.finish()
     assert [one.exitcode for one in seen[2:]] == [200, 413]
+
+
+async def test_types_of_new_jobs_count_as_text() -> None:
+    seen: list[Stopped] = []
+    reports = MaskedReports(seen.extend, 1 << 20, SearchTurns(), Flow(), "acme")
+    reports.masker = Masker(["sesame-open"])
+    few = tuple(NewJob(f"t{number}", b"") for number in range(50))
+    reports.put([stopped(new_jobs=few)])
+    assert seen.pop().new_jobs == few
+    long = tuple(NewJob(f"t{number:0126d}", b"") for number in range(50))
+    reports.put([stopped(new_jobs=long)])
+    assert seen == []
+    await reports.finish()
+    assert seen.pop().new_jobs == long
 
 
 async def test_what_waits_to_be_searched_is_held() -> None:
