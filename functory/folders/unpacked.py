@@ -135,6 +135,12 @@ def _use(place: Path) -> bool:
     return True
 
 
+def _is_spare(place: Path, kept: Collection[str], tenants: Collection[str]) -> bool:
+    """Whether it is a tree, and not the `lost+found` of a volume, that nobody needs."""
+    is_tree = _TREE.fullmatch(place.name) is not None and place.name.partition(".")[0] not in tenants
+    return is_tree and place.name not in kept and _is_unused(place)
+
+
 def _is_unused(place: Path) -> bool:
     try:
         return time.time() - place.stat().st_mtime > UNUSED_S
@@ -168,9 +174,7 @@ def _sweep(folder: Path, kept: Collection[str], tenants: Collection[str]) -> int
         if name.startswith((_NEW, _OLD)):
             if not leftovers.is_left_over(name[len(_NEW) :]):
                 continue
-        elif not _TREE.fullmatch(name):  # such as the `lost+found` of a volume
-            continue
-        elif name in kept or name.partition(".")[0] in tenants or not _is_unused(folder / name):
+        elif not _is_spare(folder / name, kept, tenants):
             continue
         else:
             old = _marked(folder, _OLD)

@@ -17,8 +17,8 @@ class SecretShelf(abc.ABC):
     @abc.abstractmethod
     async def reseal_secret(self, secret: Secret) -> bool:
         """Write the data of the version in force anew, sealed under another key. False if another version is in force,
-        or none, or one of the same number that somebody else has set: the tenant may have got the name of another. Atomic,
-        idempotent. Raises InvalidValue."""
+        or none, or one of the same number that somebody else has set: the tenant may have got the name of another.
+        Atomic, idempotent. Raises InvalidValue."""
 
     @abc.abstractmethod
     async def list_secrets(self, tenant: str) -> list[Secret]:
