@@ -40,7 +40,7 @@ MUTANTS: list[Mutant] = [
         "        if _is_whole(place, manifest):  # another",
         "        if manifest is None:  # another",
     ),
-    unpacked("what contexts have is removed", " or not _is_unused(folder / name):", ":"),
+    unpacked("what contexts have is removed", " and _is_unused(folder / name, unused_s):", ":"),
     unpacked(
         "a spoilt tree is used",
         "        if entry_of(name, path.read_bytes()).pieces != entry.pieces:",
