@@ -35,6 +35,11 @@ MUTANTS: list[Mutant] = [
     in_file("functory/folders/contents.py", "tests/unit/functory/test_folder_trees.py")(
         "a piece may be larger than the list says", " or len(data) != size_bytes", ""
     ),
+    in_file("functory/folders/contents.py", "tests/web/test_folders.py")(
+        "a file may be taken for a list of files",
+        "            if data.startswith(LIST_BEGINS):",
+        "            if False:",
+    ),
     unpacked(
         "who makes the same later takes the place of what contexts have",
         "        if _is_whole(place, manifest):  # another",
