@@ -209,6 +209,8 @@ class Connection:
             self._host.close()
         elif self._is_tunnel or self._answer.is_over:  # of a plain request the end is known without that
             self.other(side).end()
+        elif self._wanted is not None and self._wanted.body is not None and not self._wanted.body.is_over:
+            self._finish()  # the context has given up: nobody will send the rest of the body
 
     def lost(self, side: Side) -> None:
         """One side is gone. The other still gets what was meant for it."""

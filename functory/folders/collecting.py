@@ -6,10 +6,11 @@ have it, whatever became of the version.
 """
 
 import logging
+import math
 from typing import Final
 
 from functory.folders.contents import find_manifest
-from functory.folders.unpacked import UnpackedTrees, tree_name
+from functory.folders.unpacked import UNUSED_S, UnpackedTrees, tree_name
 from store.base import Store
 from store.errors import StoreCorrupt
 
@@ -28,14 +29,15 @@ class FolderCollector:
         """Returns how many pieces went. A tenant whose folders cannot be read is left alone."""
         removed = 0
         needed_trees: set[str] = set()
-        unreadable: set[str] = set()
+        unreadable: list[str] = []
         for tenant in await self._store.list_content_tenants():
             try:
                 removed += await self._collect_of(tenant, now_ms - GRACE_MS, needed_trees)
             except StoreCorrupt as error:
                 log.error("folders.unreadable", extra={"tenant": tenant, "reason": str(error)})  # noqa: TRY400
-                unreadable.add(tenant)
-        await self._trees.sweep(needed_trees, unreadable)
+                unreadable.append(tenant)
+        unused_s = dict.fromkeys([tenant.name for tenant in await self._store.list_tenants()], UNUSED_S)
+        await self._trees.sweep(needed_trees, unused_s | dict.fromkeys(unreadable, math.inf))
         return removed
 
     async def _collect_of(self, tenant: str, before_ms: int, needed_trees: set[str]) -> int:

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 
 from handlers.errors import InvalidHandlerError
 from handlers.folders.limits import PIECE_BYTES
-from handlers.folders.manifest import FileEntry, Manifest, digest_of
+from handlers.folders.manifest import LIST_BEGINS, FileEntry, Manifest, digest_of
+from handlers.folders.names import FIELD
 from store.base import Content, Store
 from store.errors import StoreCorrupt
 from store.names import MAX_CONTENTS_AT_ONCE
@@ -59,7 +60,8 @@ async def touch(store: Store, tenant: str, manifest: Manifest, now_ms: int) -> s
 async def put_pieces(
     store: Store, tenant: str, pieces: Iterator[tuple[str, bytes]], missing: set[str], now_ms: int
 ) -> None:
-    """Keep those pieces that are missing. They are made in a thread, some at a time."""
+    """Keep those pieces that are missing. They are made in a thread, some at a time. Raises InvalidHandlerError for one
+    that could be taken for a list: it would say of other pieces what nobody has checked."""
     while batch := await asyncio.to_thread(_next_batch, pieces, missing):
         await store.put_contents(tenant, [Content(tenant, digest, now_ms, data) for digest, data in batch.items()])
 
@@ -69,6 +71,10 @@ def _next_batch(pieces: Iterator[tuple[str, bytes]], missing: set[str]) -> dict[
     size_bytes = 0
     for digest, data in pieces:
         if digest in missing:
+            if data.startswith(LIST_BEGINS):
+                raise InvalidHandlerError(
+                    FIELD, "have one that reads as the list of a folder's files: begin it otherwise"
+                )
             missing.discard(digest)
             batch[digest] = data
             size_bytes += len(data)

@@ -15,7 +15,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +37,8 @@ _TREE: Final = re.compile(r"[a-z0-9_]+\.[0-9a-f]{64}")
 _TOUCH_EVERY_S: Final = 600.0
 UNUSED_S: Final = 3 * 3600.0
 """Longer than a context lives, with the longest job."""
+GONE_S: Final = 2 * _TOUCH_EVERY_S
+"""For a tenant that was deleted: its contexts were ended."""
 
 
 class UnpackedTrees:
@@ -78,9 +80,10 @@ class UnpackedTrees:
         finally:
             await asyncio.shield(asyncio.to_thread(remove, new))
 
-    async def sweep(self, needed: Collection[str], tenants: Collection[str] = ()) -> int:
-        """Remove what killed processes left, and the trees that nobody has used for UNUSED_S, but those that are
-        `needed` (their names), those of `tenants`, and those that are being made. Returns how many went."""
+    async def sweep(self, needed: Collection[str], tenants: Mapping[str, float]) -> int:
+        """Remove what killed processes left, and the trees that nobody has used for as long as `tenants` says of theirs
+        (GONE_S for those that are not there), but those that are `needed` (their names) and those that are being made.
+        Returns how many went."""
         kept = {*needed, *(place.name for place in self._making.under_way)}
         return await asyncio.to_thread(_sweep, self._folder, kept, tenants)
 
@@ -135,15 +138,9 @@ def _use(place: Path) -> bool:
     return True
 
 
-def _is_spare(place: Path, kept: Collection[str], tenants: Collection[str]) -> bool:
-    """Whether it is a tree, and not the `lost+found` of a volume, that nobody needs."""
-    is_tree = _TREE.fullmatch(place.name) is not None and place.name.partition(".")[0] not in tenants
-    return is_tree and place.name not in kept and _is_unused(place)
-
-
-def _is_unused(place: Path) -> bool:
+def _is_unused(place: Path, for_s: float) -> bool:
     try:
-        return time.time() - place.stat().st_mtime > UNUSED_S
+        return time.time() - place.stat().st_mtime > for_s
     except FileNotFoundError:
         return False
 
@@ -164,23 +161,22 @@ def _is_whole(place: Path, manifest: Manifest) -> bool:
     return True
 
 
-def _sweep(folder: Path, kept: Collection[str], tenants: Collection[str]) -> int:
+def _sweep(folder: Path, kept: Collection[str], tenants: Mapping[str, float]) -> int:
     removed = 0
     try:
         names = [path.name for path in folder.iterdir()]
     except FileNotFoundError:
         return 0
     for name in names:
-        if name.startswith((_NEW, _OLD)):
-            if not leftovers.is_left_over(name[len(_NEW) :]):
-                continue
-        elif not _is_spare(folder / name, kept, tenants):
-            continue
-        else:
-            old = _marked(folder, _OLD)
+        unused_s = tenants.get(name.partition(".")[0], GONE_S)
+        if name.startswith((_NEW, _OLD)) and leftovers.is_left_over(name[len(_NEW) :]):
+            place = folder / name
+        elif _TREE.fullmatch(name) and name not in kept and _is_unused(folder / name, unused_s):
+            place = _marked(folder, _OLD)
             with contextlib.suppress(OSError):
-                (folder / name).rename(old)
-            name = old.name  # noqa: PLW2901
-        remove(folder / name)
+                (folder / name).rename(place)
+        else:  # something else may lie here, such as the `lost+found` of a volume
+            continue
+        remove(place)
         removed += 1
     return removed

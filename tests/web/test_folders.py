@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from functory.operations.service import OperationSettings
-from handlers.folders.limits import FolderLimits
-from handlers.folders.manifest import digest_of
+from handlers.folders.limits import PIECE_BYTES, FolderLimits
+from handlers.folders.manifest import Manifest, digest_of, entry_of
+from store.base import Content
 from tests.support.archives import zip_of
 from tests.support.folders import put, untar
+from tests.support.jobs import T0
 from tests.support.pages import visitor
 from tests.support.web import Site, open_site
 
@@ -151,14 +153,25 @@ async def test_a_folder_belongs_to_its_tenant(site: Site) -> None:
     ],
 )
 async def test_a_list_of_files_that_a_tenant_wrote_names_no_folder(site: Site, more: list[object]) -> None:
-    """It sends the list as a file of a folder, and then names the digest of that file."""
+    """It was kept as a file of a folder, and is named by its digest."""
     body = b"return 1"
     rows = sorted([["main.py", len(body), False, [digest_of(body)]], more], key=str)
     written = json.dumps({"format": 1, "files": rows}, separators=(",", ":")).encode()
-    handler = (await put(site, {"main.py": body, "x": b"x", "list": written})).json["handler"]
+    handler = (await put(site, {"main.py": body, "x": b"x"})).json["handler"]
+    await site.service.store.put_contents("acme", [Content("acme", digest_of(written), T0, written)])
     answer = await site.call("PUT", "/acme/handler/forged", json={**handler, "tree": digest_of(written)})
     assert (answer.status, answer.json["error"]["detail"]["field"]) in {(422, "tree"), (422, "files")}, answer.body
     assert (await site.get("/acme/handler/forged")).status == 404
+
+
+@pytest.mark.parametrize("before", [0, PIECE_BYTES])
+async def test_no_file_has_a_piece_that_reads_as_a_list_of_files(site: Site, before: int) -> None:
+    handler = (await put(site, {"main.py": b"return 1"})).json["handler"]
+    written = Manifest((entry_of("main.py", b"return 1"), entry_of("x", b"x"))).encoded
+    answer = await put(site, {"main.py": b"return 1", "x": b"x", "list": b" " * before + written})
+    assert (answer.status, answer.json["error"]["detail"]["field"]) == (422, "files"), answer.body
+    forged = await site.call("PUT", "/acme/handler/up", json={**handler, "tree": digest_of(written)})
+    assert (forged.status, forged.json["error"]["detail"]["field"]) == (422, "tree")
 
 
 @pytest.mark.parametrize("data", [b"return 1", b"[]", b'"x"', b"[" * 100_000, b'{"format":1}', b"\xff"])

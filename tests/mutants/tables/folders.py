@@ -35,12 +35,17 @@ MUTANTS: list[Mutant] = [
     in_file("functory/folders/contents.py", "tests/unit/functory/test_folder_trees.py")(
         "a piece may be larger than the list says", " or len(data) != size_bytes", ""
     ),
+    in_file("functory/folders/contents.py", "tests/web/test_folders.py")(
+        "a file may be taken for a list of files",
+        "            if data.startswith(LIST_BEGINS):",
+        "            if False:",
+    ),
     unpacked(
         "who makes the same later takes the place of what contexts have",
         "        if _is_whole(place, manifest):  # another",
         "        if manifest is None:  # another",
     ),
-    unpacked("what contexts have is removed", " or not _is_unused(folder / name):", ":"),
+    unpacked("what contexts have is removed", " and _is_unused(folder / name, unused_s):", ":"),
     unpacked(
         "a spoilt tree is used",
         "        if entry_of(name, path.read_bytes()).pieces != entry.pieces:",

@@ -85,6 +85,28 @@ async def test_a_host_that_said_no_more_than_to_go_on_has_not_answered(
         writer.close()
 
 
+async def test_who_gives_up_in_a_body_frees_the_place_at_once(tmp_path: Path) -> None:
+    """The host would wait for the rest of it, and the place would be taken for minutes."""
+    loop = asyncio.get_running_loop()
+    with socket.create_server(("127.0.0.2", 0)) as server:
+        server.setblocking(False)
+        port = server.getsockname()[1]
+        async with way(tmp_path, [f"api.example.org:{port}"], names()) as made, asyncio.timeout(20):
+            _, writer = await made.connect()
+            head = f"POST http://api.example.org:{port}/ HTTP/1.1\r\nContent-Length: 9\r\n\r\n"
+            writer.write(head.encode() + b"body")
+            visit, _ = await loop.sock_accept(server)
+            with visit, contextlib.suppress(ConnectionError):
+                visit.setblocking(False)
+                got = b""
+                while not got.endswith(b"\r\n\r\nbody"):
+                    got += await loop.sock_recv(visit, 65536)
+                writer.write_eof()
+                assert await loop.sock_recv(visit, 65536) == b""
+            await eventually(lambda: made.proxy.by_tenant()["acme"]["connections"] == 0)
+            writer.close()
+
+
 async def test_the_end_of_a_body_is_no_hanging_up_before_there_is_an_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

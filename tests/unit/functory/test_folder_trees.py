@@ -14,12 +14,12 @@ from functory.folders import unpacked
 from functory.folders.collecting import GRACE_MS, FolderCollector
 from functory.folders.contents import put_manifest, put_pieces, read_pieces
 from functory.folders.packing import tar_pieces
-from functory.folders.unpacked import UNUSED_S, UnpackedTrees
+from functory.folders.unpacked import GONE_S, UNUSED_S, UnpackedTrees
 from handlers.folders.archive import list_archive
 from handlers.folders.limits import DEFAULT_LIMITS, PIECE_BYTES
 from handlers.folders.manifest import Manifest, digest_of, entry_of, in_pieces
 from runner.errors import FilesMissingError
-from store.base import Content, NewHandler, Store
+from store.base import Content, NewHandler, Store, Tenant
 from store.url import open_store
 from tests.support.jobs import T0, TENANT
 
@@ -29,6 +29,7 @@ FILES = {"main.py": b"return 1", "data/empty": b"", "data/big": b"x" * (PIECE_BY
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
     async with open_store(f"sqlite://{tmp_path}/store.db") as opened:
+        await opened.create_tenant(Tenant(TENANT, T0))
         yield opened
 
 
@@ -78,10 +79,10 @@ def read(place: Path) -> dict[str, bytes]:
     return {path.relative_to(place).as_posix(): path.read_bytes() for path in place.rglob("*") if path.is_file()}
 
 
-def age(folder: Path) -> None:
-    """Nobody has used these trees for long."""
+def age(folder: Path, by_s: float = UNUSED_S) -> None:
+    """Nobody has used these trees for so long."""
     for path in folder.iterdir():
-        os.utime(path, (0, time.time() - UNUSED_S - 1))
+        os.utime(path, (0, time.time() - by_s - 1))
 
 
 def identity(place: Path) -> int:
@@ -181,7 +182,7 @@ async def test_what_a_killed_process_left_goes_and_what_another_makes_stays(
     living = await asyncio.to_thread(leave_behind, place.parent)
     await asyncio.to_thread((place.parent / "lost+found").mkdir)
     await asyncio.to_thread(age, place.parent)
-    assert await trees.sweep({place.name}) == 2
+    assert await trees.sweep({place.name}, {}) == 2
     assert await asyncio.to_thread(names_in, place.parent) == [living, place.name, "lost+found"]
 
 
@@ -219,6 +220,15 @@ async def test_a_tenant_whose_folders_cannot_be_read_keeps_all(store: Store, tre
     before = await store.list_contents(TENANT)
     assert await FolderCollector(store, trees).collect(T0 + 9 * GRACE_MS) == 0
     assert await store.list_contents(TENANT) == before
+
+
+async def test_what_a_deleted_tenant_had_goes_soon(store: Store, trees: UnpackedTrees) -> None:
+    place = await trees.have(TENANT, (await put(store, FILES)).digest)
+    await asyncio.to_thread(age, place.parent, GONE_S)
+    while (await store.delete_tenant(TENANT)).more:
+        pass
+    await FolderCollector(store, trees).collect(T0)
+    assert await asyncio.to_thread(names_in, place.parent) == []
 
 
 async def test_one_tenant_that_cannot_be_read_holds_up_no_other(store: Store, trees: UnpackedTrees) -> None:
