@@ -72,6 +72,11 @@ MUTANTS: list[Mutant] = [
     trees(
         "a tree may be as big as it likes", "        if self._size_bytes > self._room.max_bytes:", "        if False:"
     ),
+    npm(
+        "what a package says of itself is an error of ours",
+        "    except RecursionError:  # npm",
+        "    except KeyError:  # npm",
+    ),
     asked("an installer is sent to an address", "        if not _DEPENDENCY.fullmatch(each):", "        if not each:"),
     asked("a lock without hashes is taken", " or not 0 < len(hashes) <= MAX_HASHES", " or len(hashes) > MAX_HASHES"),
     npm("npm is sent to an address", "or not _is_plain(wanted)", "or not wanted.isprintable()"),
