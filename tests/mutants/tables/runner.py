@@ -35,6 +35,11 @@ wire = in_file("runner/wire.py", "tests/unit/runner/test_wire.py")
 answers = in_file("runner/status_lines.py", "tests/security/test_oversized.py")
 
 MUTANTS: list[Mutant] = [
+    in_file("functory/execution/trial_runs.py", "tests/service/test_trial_runs.py")(
+        "whoever may cancel jobs ends what runs outside the queue",
+        'f"{_ID}-{secrets.token_hex(_TOKEN_BYTES)}"',
+        "_ID",
+    ),
     batch(
         "a first job claims more time than there was",
         "min(max(total_us / 1000 - elapsed_ms, 0.0), self._unheard_ms)",
