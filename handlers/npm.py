@@ -121,7 +121,10 @@ def _parse(name: str, data: bytes) -> dict[str, Any]:
 def read_npm_lock(text: str, is_ours: Callable[[str], bool]) -> str:
     """The lock in what npm wrote. `is_ours` says whether an address is of the registry. Raises ValueError, as a
     rule NotLockableError with words for the tenant."""
-    document = json.loads(text)
+    try:
+        document = json.loads(text)
+    except RecursionError:  # npm takes over what packages say of themselves: who pays for them, say
+        raise NotLockableError("a package describes itself in something that is nested too deeply") from None
     return as_text(clean_lock(document, is_ours))
 
 

@@ -5,6 +5,7 @@ own for each tenant and in all, and end with their tenant. A try that finds no p
 """
 
 import asyncio
+import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +29,8 @@ _MOST_OF_ONE: Final = 2
 _MOST_QUESTION_S: Final = 60.0
 """A source has no longer than this for an answer: it keeps a seat from others."""
 _ID: Final = "invoke"
-"""Of what runs outside the queue."""
+_TOKEN_BYTES: Final = 8
+"""Of the id of each run, behind that. It is no job, so nobody who may look at jobs, or cancel them, can name it."""
 
 
 class _Trial(NamedTuple):
@@ -106,7 +108,7 @@ class TrialRuns:
         self, jobtype: str, handler: Handler, payload: bytes, allowance: Allowance, may_start: Callable[[], bool]
     ) -> Stopped:
         stopped: list[Stopped] = []
-        trial = [_Trial(_ID, payload)]
+        trial = [_Trial(f"{_ID}-{secrets.token_hex(_TOKEN_BYTES)}", payload)]
         for _ in range(_TRIES):  # a context that ends before it starts the job gives it back
             await self._runner.run_jobs(
                 jobtype,

@@ -23,6 +23,10 @@ from runner.sandbox.room import Room
 
 logger = logging.getLogger(__name__)
 
+_TIDY_S: Final = 3.0
+"""Several times what the context's init takes at most (inner/init.py). It has the uid of the tenant's programs, which
+may let it run when nothing else does."""
+
 
 class SandboxedChild(PipedChild):
     """One running context; made by `SandboxLauncher.launch` only."""
@@ -141,7 +145,11 @@ class SandboxedChild(PipedChild):
             return 0
         self._tidied = self._loop.create_future()
         self._tell(TIDY_BUT_CHILDREN if keep_children else TIDY)
-        return await self._tidied
+        try:
+            async with asyncio.timeout(_TIDY_S):
+                return await self._tidied
+        except TimeoutError:
+            return max(self.tasks(), 1)
 
     def set_frozen(self, *, frozen: bool) -> bool:
         if frozen == self._is_frozen:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -11,6 +12,7 @@ from runner.context import ProcessContext
 from runner.launch import Launcher
 from runner.pool import PoolSettings
 from runner.runner import Runner, RunnerSettings
+from runner.sandbox.child import SandboxedChild
 from runner.sandbox.launcher import SandboxLauncher
 from runner.sandbox.layers import Layer
 from tests.support.engines import jobs, need_language, run
@@ -50,6 +52,23 @@ async def is_quiet(context: ProcessContext) -> bool:
     before = await asyncio.to_thread(context.cpu_s)
     await asyncio.sleep(0.3)
     return await asyncio.to_thread(context.cpu_s) - before < 0.05
+
+
+async def test_a_context_whose_init_does_not_answer_is_ended(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenant's programs have the uid of its init, and can have it run when no other of theirs wants to. The batch was
+    over, and its slot was not free for as long as they liked."""
+    monkeypatch.setattr("runner.sandbox.child._TIDY_S", 0.2)
+    tidy = SandboxedChild.tidy
+
+    async def tidy_stopped(child: SandboxedChild, *, keep_children: bool) -> int:
+        os.kill(child.pid, signal.SIGSTOP)
+        return await tidy(child, keep_children=keep_children)
+
+    monkeypatch.setattr(SandboxedChild, "tidy", tidy_stopped)
+    async with asyncio.timeout(30):
+        assert (await run(runner, Handler("python", BUSY), jobs("a"))).exitcodes == [200]
+        await runner.close()
+    assert runner.gauges()["contexts"] == 0
 
 
 async def test_what_a_batch_left_running_is_ended(runner: Runner) -> None:

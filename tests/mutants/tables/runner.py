@@ -6,7 +6,6 @@ ENGINES = "tests/contract/engines/test_between_batches.py tests/contract/engines
 LIMITS = "tests/contract/engines/test_limits.py tests/contract/engines/test_outcomes.py -k plain"
 BATCH = "tests/property/test_batch.py tests/property/test_first_batch.py tests/security/test_protocol_attacks.py"
 CANCEL = "tests/contract/engines/test_cancel.py -k plain"
-SSRF = "tests/security/test_ssrf.py tests/security/test_hostile_answers.py tests/contract/engines/test_http.py"
 
 SECRETS = "tests/unit/runner/test_masking.py tests/unit/runner/test_masked_reports.py tests/contract/engines/test_secrets.py -k 'not sandbox'"
 FORMS = "tests/property/test_form_search.py tests/unit/runner/test_masking.py"
@@ -33,11 +32,14 @@ bootstrap = in_file("handlers/bootstraps/packages.py", "tests/unit/handlers/test
 tools = in_file("runner/packages/tools.py", NODE_PACKAGES)
 details = in_file("runner/protocol.py", "tests/property/test_fast_paths.py")
 wire = in_file("runner/wire.py", "tests/unit/runner/test_wire.py")
-http = in_file("runner/http_engine.py", SSRF)
 answers = in_file("runner/status_lines.py", "tests/security/test_oversized.py")
-targets = in_file("runner/targets.py", SSRF)
 
 MUTANTS: list[Mutant] = [
+    in_file("functory/execution/trial_runs.py", "tests/service/test_trial_runs.py")(
+        "whoever may cancel jobs ends what runs outside the queue",
+        'f"{_ID}-{secrets.token_hex(_TOKEN_BYTES)}"',
+        "_ID",
+    ),
     batch(
         "a first job claims more time than there was",
         "min(max(total_us / 1000 - elapsed_ms, 0.0), self._unheard_ms)",
@@ -71,6 +73,11 @@ MUTANTS: list[Mutant] = [
     ),
     trees(
         "a tree may be as big as it likes", "        if self._size_bytes > self._room.max_bytes:", "        if False:"
+    ),
+    npm(
+        "what a package says of itself is an error of ours",
+        "    except RecursionError:  # npm",
+        "    except KeyError:  # npm",
     ),
     asked("an installer is sent to an address", "        if not _DEPENDENCY.fullmatch(each):", "        if not each:"),
     asked("a lock without hashes is taken", " or not 0 < len(hashes) <= MAX_HASHES", " or len(hashes) > MAX_HASHES"),
@@ -333,38 +340,6 @@ MUTANTS: list[Mutant] = [
         "        return await self._post(run",
         tests="tests/contract/engines/test_http.py",
     ),
-    http(
-        "a redirect leads inside",
-        "        check_address(str(address[0]), self._resolver.targets.networks)\n        made",
-        "        made",
-        equivalent="the resolver has checked the same address; this is the second lock on the door",
-    ),
-    http(
-        "an answer has no limit",
-        "                if len(body) > self._limits.result_bytes:",
-        "                if False:",
-    ),
-    http(
-        "a redirect to what is no URL ends the batch",
-        "        except Exception as err:  # noqa: BLE001 (libraries raise more than they promise over what a host sends)",
-        "        except (aiohttp.ClientError, OSError) as err:",
-    ),
-    http(
-        "a host sends heads without end",
-        "        if self._is_answered or (is_interim and self._heads == _MOST_INTERIM):",
-        "        if self._is_answered:",
-    ),
-    http("a host answers more than once", "        self._is_answered = not is_interim\n", ""),
-    http("a connection is used for one request only", "self._heads, self._is_answered = 0, False", "self._heads = 0"),
-    http("a proxy of the environment is used", "                trust_env=False,", "                trust_env=True,"),
-    http(
-        "cookies go from one tenant to the next",
-        "                cookie_jar=aiohttp.DummyCookieJar(),",
-        "                cookie_jar=aiohttp.CookieJar(unsafe=True),",
-    ),
-    http(
-        "redirects are followed without a look", "allow_redirects=False) as answer:", "allow_redirects=True) as answer:"
-    ),
     batch(
         "progress of one job is shown as the next one's",
         '                self.progress = b""\n',
@@ -393,15 +368,5 @@ MUTANTS: list[Mutant] = [
         "        if batch.feed(replies, now) or batch.is_running_a_cancelled_job:",
         "        if batch.feed(replies, now):",
         tests=CANCEL,
-    ),
-    targets("private addresses may be called", "        if not is_public(one):", "        if False:"),
-    targets(
-        "IPv4 inside IPv6 may be called", "    for one in (address, *_inside(address)):", "    for one in (address,):"
-    ),
-    targets(
-        "shared address space may be called",
-        '"100.64.0.0/10", ',
-        "",
-        equivalent="python says itself that it is not global; it stands there for those who read",
     ),
 ]

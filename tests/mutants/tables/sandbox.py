@@ -35,6 +35,11 @@ MUTANTS: list[Mutant] = [
         "another architecture gets past the filter", "        _answer(_KILL_PROCESS),\n", "        _answer(_ALLOW),\n"
     ),
     seccomp("calls of x32 get past the filter", '    if machine == "x86_64":', "    if False:"),
+    in_file("runner/sandbox/child.py", "tests/security/test_after_the_batch.py -k init")(
+        "a batch holds its slot for as long as its context's init is kept from running",
+        "asyncio.timeout(_TIDY_S)",
+        "asyncio.timeout(None)",
+    ),
     staged("copies that nobody uses fill the disk", "            remove(copy.parent)\n", "            pass\n"),
     staged(
         "half a copy stays",

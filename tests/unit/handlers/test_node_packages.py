@@ -174,6 +174,13 @@ def test_a_lock_keeps_what_decides_about_packages() -> None:
         read_npm_lock(json.dumps(document), lambda _: False)
 
 
+def test_a_package_that_describes_itself_without_end_cannot_be_locked() -> None:
+    """npm copies what a package says of who funds it into the lock, and anybody can publish a package."""
+    text = json.dumps(lock_file(a={**ENTRY, "funding": "HERE"})).replace('"HERE"', "[" * 100_000 + "]" * 100_000)
+    with pytest.raises(NotLockableError, match="nested too deeply"):
+        read_npm_lock(text, lambda _: True)
+
+
 def test_a_lock_is_part_of_the_version_and_comes_back() -> None:
     lock = npm_lock("1" * 32, as_text(clean_lock(lock_file(a=ENTRY))))
     fields = {"lang": "node", "body": "x", "entry": "main.js", "tree": "a" * 64}
