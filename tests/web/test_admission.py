@@ -52,9 +52,7 @@ async def stored(site: Site) -> int:
     return (await site.store.get_usage("acme")).jobs
 
 
-async def test_jobs_that_are_refused_for_their_types_make_no_room(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_jobs_that_are_refused_for_their_types_make_no_room(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     await limit(site, max_jobs=10, max_types=1)
     get_counters = site.store.get_counters
 

@@ -81,6 +81,9 @@ MUTANTS: list[Mutant] = [
         "    await call.service.control.meet_tenant(tenant.name, tenant.created_ms)  # before it gets a job\n",
         "",
     ),
+    in_file("functory/operations/replay_runs.py", "tests/web/test_pages_replay.py")(
+        "the replays of a tenant are shown to the next of its name", " or run.began_ms < since", ""
+    ),
     claims_under_way(
         "a claim for one tenant takes a job of the next",
         "tenant_created_ms=tenant_created_ms,",
