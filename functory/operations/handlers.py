@@ -9,6 +9,7 @@ from functory.execution.handler_document import decode_handler, encode_handler
 from functory.operations.audit import audit
 from functory.operations.folders import settle_folder
 from functory.operations.hosts import require_hosts
+from functory.operations.keyring import require_same_tenant
 from functory.operations.packages import require_packages, with_packages
 from functory.operations.principal import Principal
 from functory.operations.secrets import require_secrets
@@ -277,8 +278,9 @@ async def _replaced(service: Service, tenant: str, before: StoredHandler | None)
 
 @asynccontextmanager
 async def _room_for(service: Service, who: Principal, jobtype: str) -> AsyncIterator[None]:
-    """Around the write that gives a type a handler. What came before it took long, and others may have registered
-    theirs meanwhile. Raises QuotaExceeded."""
+    """Around the write that gives a type a handler. What came before it took long: the tenant may be gone, and others
+    may have registered theirs meanwhile. Raises Unauthorized, QuotaExceeded."""
+    await require_same_tenant(service, who)
     if who.limits.max_handlers is None:
         yield
         return

@@ -152,6 +152,15 @@ async def principal_of(service: Service, name: str, key_id: str, scopes: frozens
     return Principal(key_id, name, scopes, limits_from(tenant.limits), tenant.suspended, tenant.created_ms)
 
 
+async def require_same_tenant(service: Service, who: Principal) -> None:
+    """Before what is done long after `who` was admitted. Raises Unauthorized if the tenant is gone, also if there is
+    another of its name."""
+    if who.tenant_since_ms:  # else it was not read, and nobody can tell
+        tenant = await service.store.get_tenant(who.tenant)
+        if tenant is None or tenant.deleting or tenant.created_ms != who.tenant_since_ms:
+            raise Unauthorized(_NOT_GOOD)
+
+
 def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 

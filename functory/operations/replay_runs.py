@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from functory.errors import Missing
+from functory.intake.former_tenants import since_ms
 from functory.operations.ages import span_until
 from functory.operations.jobs import get_lines
 from functory.operations.principal import Principal
@@ -80,9 +81,9 @@ async def begin_run(service: Service, who: Principal, choice: ReplayChoice) -> s
     return name
 
 
-async def watch_run(service: Service, tenant: str, name: str) -> ReplayProgress:
+async def watch_run(service: Service, who: Principal, name: str) -> ReplayProgress:
     """How far a run of the tenant has come. Raises Missing."""
-    run = await _find(service, tenant, name)
+    tenant, run = who.tenant, await _find(service, who, name)
     states = await service.store.get_states(tenant, run.ids, now_ms=service.now_ms())
     counts = dict.fromkeys(JobState, 0)
     for state in states.values():
@@ -94,10 +95,12 @@ async def watch_run(service: Service, tenant: str, name: str) -> ReplayProgress:
     return ReplayProgress(run, counts, len(run.ids) - len(states), len(bad), examples)
 
 
-async def _find(service: Service, tenant: str, name: str) -> ReplayRun:
+async def _find(service: Service, who: Principal, name: str) -> ReplayRun:
+    """What another tenant of the name has begun is not found."""
     stored = await service.store.get_note(_key(name), now_ms=service.now_ms()) if name.isalnum() else None
     run = msgspec.json.decode(stored, type=ReplayRun) if stored is not None else None
-    if run is None or run.tenant != tenant:
+    since = since_ms(who.tenant_since_ms, service.now_ms(), apart_ms=0)
+    if run is None or run.tenant != who.tenant or run.began_ms < since:
         raise Missing("there is no such replay, or it was begun more than a week ago")
     return run
 

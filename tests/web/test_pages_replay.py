@@ -2,6 +2,9 @@
 
 import re
 
+from functory.operations.keys import create_key
+from functory.operations.tenants import create_tenant, delete_tenant
+from functory.tenant_limits import TenantLimits
 from store.base import Code
 from tests.support.pages import Visitor, visitor
 from tests.support.web import Site
@@ -58,3 +61,17 @@ async def test_of_a_job_that_is_gone_the_page_does_not_say_that_it_went_well(sit
         text = (await acme.get(page)).text
         assert ("2 of 2 finished" in text, "None failed" in text) == (True, False)
         assert "1 job is no longer stored" in text
+
+
+async def test_the_replays_of_a_tenant_are_not_shown_to_the_next_of_its_name(site: Site) -> None:
+    async with visitor(site, "acme") as acme:
+        page, _ = await begin(site, acme, "x")
+    site.clock.advance(1)
+    assert not (await delete_tenant(site.service, "test", "acme")).more
+    await create_tenant(site.service, "test", "acme", 1, TenantLimits())
+    _, key = await create_key(site.service, "test", "acme")
+    for who in (key, site.keys["operator"]):
+        async with visitor(site) as someone:
+            await someone.sign_in(who)
+            shown = await someone.get(page)
+            assert (shown.status, "thumb" in shown.text) == (404, False)

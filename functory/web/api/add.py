@@ -123,6 +123,7 @@ async def add_jobs(call: Call, query: AddQuery) -> web.Response:
         async with _room(call.web, call.tenant, body, _JOB_BYTES) as has_waited:
             if has_waited:
                 call.refuse_unheard()
+                await call.stay_admitted()
             ids = await _add_one_by_one(call, query, type_name, body, reading)
     del body
     await call.forget_body()

@@ -7,9 +7,10 @@ that tenant; and only with a query and body of the declared types.
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, cast
 
 import msgspec
@@ -94,12 +95,21 @@ class Web:
         )
 
 
+Admit = Callable[[], Awaitable[Principal]]
+"""Who makes a request, and whether they may. Raises Unauthorized, Forbidden, and NotReadyYet if nobody knows."""
+
+
 class Call:
     """One request, with who makes it."""
 
-    __slots__ = ("_body", "params", "principal", "request", "room", "tell", "web")
+    __slots__ = ("_admit", "_body", "_changes", "params", "principal", "request", "room", "tell", "web")
 
-    def __init__(self, web_: Web, request: web.Request, params: Params, principal: Principal) -> None:
+    def __init__(
+        self, web_: Web, request: web.Request, params: Params, principal: Principal, changes: int, admit: Admit
+    ) -> None:
+        """changes: of keys and tenants, as they were before the principal was found by `admit`."""
+        self._admit = admit
+        self._changes = changes
         self.web = web_
         self.request = request
         self.params = params
@@ -133,7 +143,19 @@ class Call:
         return self.params[name]
 
     async def read_body(self) -> bytes:
-        return await read_body(self.request, self.web.settings) if self._body is None else self._body
+        """Raises what `stay_admitted` raises."""
+        if self._body is not None:
+            return self._body
+        body = await read_body(self.request, self.web.settings)
+        await self.stay_admitted()
+        return body
+
+    async def stay_admitted(self) -> None:
+        """After a wait: whether who asks may still do so, if a key or a tenant was changed meanwhile. There may be
+        another tenant of the name by now. Raises what `Admit` does."""
+        changes = self.web.keys.changes
+        if changes != self._changes:
+            self.principal, self._changes = await self._admit(), changes
 
     def is_heard(self) -> bool:
         """Whether somebody still waits for the answer."""
@@ -177,8 +199,9 @@ class Endpoint:
         return await self._web.edge.pass_through(request, params, self._answer, self._route.path)
 
     async def _answer(self, request: web.Request, params: Params) -> web.StreamResponse:
-        route = self._route
-        call = Call(self._web, request, params, await self._admit(request, params))
+        route, changes = self._route, self._web.keys.changes
+        principal = await self._admit(request, params, is_new=True)
+        call = Call(self._web, request, params, principal, changes, partial(self._admit, request, params))
         if self._may_be_audited:
             CLIENT.set(client_of(request, self._web.settings.trusted_proxies).address)
         given: dict[str, Any] = {}
@@ -198,6 +221,7 @@ class Endpoint:
             async with self._web.job_room.of(call.tenant, size_bytes) as has_waited:
                 if has_waited:
                     call.refuse_unheard()
+                    await call.stay_admitted()
                 given["body"] = decode_json(self._decoder, body)
                 return await self._call(call, given)
 
@@ -226,7 +250,8 @@ class Endpoint:
             return answer
         return json_answer(answer, self._route.status)
 
-    async def _admit(self, request: web.Request, params: Params) -> Principal:
+    async def _admit(self, request: web.Request, params: Params, *, is_new: bool = False) -> Principal:
+        """is_new: it is charged."""
         route, state = self._route, self._web
         if route.scope is None or (route.scope == "metrics" and state.settings.is_metrics_public):
             return NOBODY
@@ -234,7 +259,8 @@ class Endpoint:
             webhook = await find_webhook(state.service, params["tenant"], params["webhook"])
             return webhook.who  # who posts acts for its tenant, and has proved nothing yet
         principal = await state.keys.admit(bearer(request.headers.get("Authorization")))
-        state.charge(principal)
+        if is_new:
+            state.charge(principal)
         if self._is_of_tenant:
             principal.require_tenant(params["tenant"])
         else:

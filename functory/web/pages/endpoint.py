@@ -89,6 +89,8 @@ class _Visit:
         self._call: PageCall | None = None
 
     async def answer(self, request: web.Request, params: Params) -> web.StreamResponse:
+        keys = self._tools.web.keys
+        changes = keys.changes
         try:
             call = await self._enter(request, params)
         except Unauthorized:
@@ -98,6 +100,8 @@ class _Visit:
         if self._route.method == "POST":
             CLIENT.set(call.client)
             await _take_form(call)
+            if keys.changes != changes:  # it may have come slowly, and there may be another tenant of the name by now
+                await admit(call, self._route)
             try:
                 _check_token(call)
             except Forbidden as error:

@@ -71,7 +71,7 @@ async def begin(call: PageCall) -> Go:
 
 @pages.get("/ui/t/{tenant}/replay/{run}", scope="read", live="live/replay.html")
 async def watch(call: PageCall) -> Page:
-    seen = await watch_run(call.service, call.tenant, call.params["run"])
+    seen = await watch_run(call.service, call.who, call.params["run"])
     counts = seen.counts
     values = {
         "run": seen.run,

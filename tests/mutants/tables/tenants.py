@@ -82,6 +82,24 @@ MUTANTS: list[Mutant] = [
         "    await call.service.control.meet_tenant(tenant.name, tenant.created_ms)  # before it gets a job\n",
         "",
     ),
+    in_file("functory/operations/replay_runs.py", "tests/web/test_pages_replay.py")(
+        "the replays of a tenant are shown to the next of its name", " or run.began_ms < since", ""
+    ),
+    in_file("functory/web/http/endpoint.py", "tests/web/test_outlived.py -k body")(
+        "who sends slowly acts for the next tenant of the name",
+        "        if changes != self._changes:\n",
+        "        if False:\n",
+    ),
+    in_file("functory/web/pages/endpoint.py", "tests/web/test_outlived.py -k form")(
+        "a form that comes slowly acts for the next tenant of the name",
+        "                await admit(call, self._route)\n",
+        "                pass\n",
+    ),
+    in_file("functory/operations/handlers.py", "tests/web/test_outlived.py -k handler_that")(
+        "a handler that takes long becomes one of the next tenant of the name",
+        "    await require_same_tenant(service, who)\n",
+        "",
+    ),
     claims_under_way(
         "a claim for one tenant takes a job of the next",
         "tenant_created_ms=tenant_created_ms,",
