@@ -28,7 +28,7 @@ from store.sqlite.queue.families import end_jobs, follow
 from store.sqlite.queue.listing_ranges import ENDED, archived_pairs
 from store.sqlite.queue.rates import collect_full
 from store.sqlite.queue.release import requeue
-from store.sqlite.queue.row_changes import delete_rows, leave, put_in_queue, queued_state
+from store.sqlite.queue.row_changes import count_removable, delete_rows, leave, put_in_queue, queued_state
 from store.sqlite.queue.rows import decode_history, encode_history
 from store.values.jobs import ABANDONED, ExpireReport, lost, with_attempt
 from vocabulary.states import FAILED_CODES, FINAL_CODES
@@ -144,14 +144,15 @@ def expire_jobs(tx: Tx, old: Old, before: Before, now_ms: int) -> ExpireReport:
     ended = f"SELECT code, done FROM jobs j WHERE n = ? AND state = {State.ARCHIVED} AND {_UNASKED}"
     found = [(n, tx.conn.execute(ended, (n,)).get) for n in old.archived]
     purged = [n for n, row in found if row is not None and row[1] < before.ended_ms(row[0])]
-    delete_rows(tx, purged)
+    count = count_removable(tx, purged)
+    delete_rows(tx, purged[:count])
     sql = f"SELECT {COLUMNS} FROM jobs j WHERE n = ?1 AND {_WAITED}"
     due = [tx.conn.execute(sql, (n, before.waiting_ms)).get for n in old.waiting]
     rows = [Row(*row) for row in due if row is not None]
     extra = [row for row in rows if row.repeat]
     end_jobs(tx, [abandoned(row) for row in rows if row not in extra], now_ms)
     follow(tx, [family for row in extra for family in _drop_round(tx, row, now_ms)], now_ms)
-    return ExpireReport(len(purged), len(rows), old.more)
+    return ExpireReport(count, len(rows), old.more or count < len(purged))
 
 
 def _drop_round(tx: Tx, row: Row, now_ms: int) -> list[Family]:
