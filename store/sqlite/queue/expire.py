@@ -40,6 +40,11 @@ _WAITED: Final = (
 )
 """Waits since before then: since it was due and in the queue, or came back to it after a run. Of what repeats only the
 extra rounds: a schedule does not end because its type was busy or paused."""
+WAITING_LONG: Final = (
+    "SELECT n FROM lanes l CROSS JOIN jobs j ON j.lane = l.lane WHERE l.waiting + l.deferred > 0"
+    f" AND (?1 IS NULL OR l.type IN (SELECT type FROM types WHERE tenant = ?1)) AND {_WAITED} LIMIT ?3"
+)
+"""In one statement, for a tenant may have very many lanes."""
 _UNASKED: Final = (
     f"NOT EXISTS (SELECT 1 FROM jobs p WHERE p.id = j.parent AND p.state {LIVE}"
     " AND (ifnull(p.repeat, '') = '' OR j.created >= ifnull(p.planned, p.due)))"
@@ -127,16 +132,9 @@ def find_old(conn: apsw.Connection, tenant: str | None, before: Before, limit: i
             break
         archived.extend(n for (n,) in fetch(conn, sql, (*pair, before.ended_ms(pair[1]), left)))
     waiting: list[int] = []
-    sql = f"SELECT n FROM jobs WHERE lane = ?1 AND {_WAITED} ORDER BY due LIMIT ?3"
-    lanes = (
-        "SELECT l.lane FROM lanes l JOIN types t ON t.type = l.type"
-        " WHERE l.waiting + l.deferred > 0 AND (?1 IS NULL OR t.tenant = ?1)"
-    )
-    for (lane,) in fetch(conn, lanes, (tenant,)):
-        left = limit - len(archived) - len(waiting)
-        if left <= 0:
-            break
-        waiting.extend(n for (n,) in fetch(conn, sql, (lane, before.waiting_ms, left)))
+    if before.waiting_ms > 0 and len(archived) < limit:
+        found = fetch(conn, WAITING_LONG, (tenant, before.waiting_ms, limit - len(archived)))
+        waiting = [n for (n,) in found]
     return Old(archived, waiting, more=len(archived) + len(waiting) >= limit)
 
 

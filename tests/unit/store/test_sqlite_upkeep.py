@@ -11,6 +11,7 @@ from store.base import RateDomain, Tenant
 from store.sqlite import SqliteStore
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue import job_changes, row_changes
+from store.sqlite.queue.expire import Before, Old, find_old
 from store.values.scoreboard import FAILURES_KEPT_MS, MAX_FAILURE_GROUPS, OTHER_FAILURES
 from tests.support.jobs import OWNER, T0, TENANT, archive, claim, job_id, new_job, new_jobs
 from vocabulary.states import Code
@@ -50,6 +51,33 @@ async def promote(folder: Path, lanes: int) -> int:
 
 async def test_upkeep_of_deferred_jobs_does_not_look_at_each_lane(tmp_path: Path) -> None:
     few, many = await promote(tmp_path, 30), await promote(tmp_path, 900)
+    assert 0 < many <= few * 1.2
+
+
+async def search(folder: Path, lanes: int) -> int:
+    """What a look costs for jobs that are old, while it is too early to look for those that wait."""
+    counted = 0
+
+    def tick() -> bool:
+        nonlocal counted
+        counted += 1
+        return False
+
+    def read(conn: apsw.Connection) -> Old:
+        conn.set_progress_handler(tick, 10)
+        return find_old(conn, None, Before(T0 + 1, T0 + 1, 0), 10)
+
+    async with SqliteStore(folder / f"{lanes}.db") as store:
+        await store.add_jobs([new_job(n, domain=f"d{n}") for n in range(lanes)], now_ms=T0)
+        for job in await claim(store, 1):
+            await store.release_jobs(OWNER, [archive(job)], now_ms=T0)
+        found = await store._read(read)
+    assert (len(found.archived), found.waiting) == (1, [])
+    return counted
+
+
+async def test_a_purge_looks_at_lanes_only_when_jobs_that_wait_may_be_old(tmp_path: Path) -> None:
+    few, many = await search(tmp_path, 30), await search(tmp_path, 900)
     assert 0 < many <= few * 1.2
 
 
