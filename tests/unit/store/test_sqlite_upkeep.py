@@ -12,7 +12,9 @@ from store.sqlite import SqliteStore
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue import job_changes, row_changes
 from store.sqlite.queue.expire import Before, Old, find_old
-from store.values.scoreboard import FAILURES_KEPT_MS, MAX_FAILURE_GROUPS, OTHER_FAILURES
+from store.sqlite.records import scoreboard
+from store.sqlite.records.scoreboard import get_counters
+from store.values.scoreboard import FAILURES_KEPT_MS, MAX_FAILURE_GROUPS, OTHER_FAILURES, TypeCounters
 from tests.support.jobs import OWNER, T0, TENANT, archive, claim, job_id, new_job, new_jobs
 from vocabulary.states import Code
 
@@ -79,6 +81,44 @@ async def search(folder: Path, lanes: int) -> int:
 async def test_a_purge_looks_at_lanes_only_when_jobs_that_wait_may_be_old(tmp_path: Path) -> None:
     few, many = await search(tmp_path, 30), await search(tmp_path, 900)
     assert 0 < many <= few * 1.2
+
+
+async def count_all(folder: Path, lanes: int) -> int:
+    """What the counters of another type cost, each with its own, beside so many lanes of jobs that are due later."""
+    counted = 0
+
+    def tick() -> bool:
+        nonlocal counted
+        counted += 1
+        return False
+
+    def read(conn: apsw.Connection) -> list[TypeCounters]:
+        conn.set_progress_handler(tick, 1)
+        return get_counters(conn, TENANT, T0 + 20)
+
+    async with SqliteStore(folder / f"{lanes}.db") as store:
+        await store.add_jobs([new_job(n, domain=f"d{n}", dt_ms=FAR_MS) for n in range(lanes)], now_ms=T0)
+        await store.add_jobs(new_jobs(5, lanes, dt_ms=T0 + 10), now_ms=T0)
+        (counters,) = await store._read(read)
+    assert (counters.waiting, counters.deferred) == (5, lanes)
+    return counted
+
+
+async def test_counters_do_not_look_for_due_jobs_in_each_lane(tmp_path: Path) -> None:
+    """They still add up the lanes."""
+    few, many = await count_all(tmp_path, 30), await count_all(tmp_path, 930)
+    assert (many - few) / 900 < 30
+
+
+async def test_counters_are_right_where_very_many_jobs_have_just_come_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scoreboard, "DUE_CAP", 3)
+    async with SqliteStore(tmp_path / "store.db") as store:
+        await store.add_jobs(new_jobs(9, jobtype="other-x", dt_ms=T0 + 1), now_ms=T0)
+        await store.add_jobs(new_jobs(2, 100, dt_ms=T0 + 2), now_ms=T0)
+        (counters,) = await store.get_counters(TENANT, now_ms=T0 + 5)
+    assert (counters.waiting, counters.deferred) == (2, 0)
 
 
 async def fail(store: SqliteStore, start: int, count: int, now_ms: int = T0) -> None:
