@@ -7,7 +7,7 @@ sync before it. The delay that grouping adds is therefore at most one sync.
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from threading import Lock
 
 from journal.errors import JournalError
@@ -105,6 +105,14 @@ class GroupCommit:
                 done.set_result(None)
             else:
                 done.set_exception(_own_copy(verdict))
+
+
+def one_thread(name: str) -> Executor:
+    """With its thread. Raises RuntimeError where the system lets nobody start one: left to the first write, that would
+    never be settled, and none after it."""
+    executor = ThreadPoolExecutor(1, name)
+    executor.submit(int)
+    return executor
 
 
 def _own_copy(error: BaseException) -> BaseException:

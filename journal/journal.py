@@ -8,14 +8,13 @@ All methods belong to one event loop; none of them blocks it.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
 from journal.backlog import Backlog
-from journal.commits import GroupCommit
+from journal.commits import GroupCommit, one_thread
 from journal.cursor import END, Cursor, Position
 from journal.disk import Disk, OsDisk
 from journal.errors import DiskFull, JournalClosed, JournalError, JournalUnavailable, ReservationUnread
@@ -60,7 +59,7 @@ class Journal:
         self._ids = IdSource(sysid)
         self._sysid = sysid
         self._read_from = read_from
-        self._make_executor = make_executor or partial(ThreadPoolExecutor, 1)
+        self._make_executor = make_executor or one_thread
         self._is_open = False
         self._recent = Recent(options.recent_bytes)
         self._loaded: dict[int, list[Record]] = {}

@@ -38,7 +38,8 @@ class Checkpoints:
     def look(self) -> None:
         """To be called between transactions, when one is due."""
         if self._moved is None:
-            self._moved = self._thread.submit(self._move_most)
+            with contextlib.suppress(RuntimeError):  # the system lets nobody start a thread now
+                self._moved = self._thread.submit(self._move_most)
         elif self._moved.done():
             self._moved = None
             with contextlib.suppress(apsw.Error):

@@ -28,7 +28,7 @@ from store.sqlite.queue.families import end_jobs, follow
 from store.sqlite.queue.listing_ranges import ENDED, archived_pairs
 from store.sqlite.queue.rates import collect_full
 from store.sqlite.queue.release import requeue
-from store.sqlite.queue.row_changes import delete_rows, leave, put_in_queue, queued_state
+from store.sqlite.queue.row_changes import count_removable, delete_rows, leave, put_in_queue, queued_state
 from store.sqlite.queue.rows import decode_history, encode_history
 from store.values.jobs import ABANDONED, ExpireReport, lost, with_attempt
 from vocabulary.states import FAILED_CODES, FINAL_CODES
@@ -40,6 +40,11 @@ _WAITED: Final = (
 )
 """Waits since before then: since it was due and in the queue, or came back to it after a run. Of what repeats only the
 extra rounds: a schedule does not end because its type was busy or paused."""
+WAITING_LONG: Final = (
+    "SELECT n FROM lanes l CROSS JOIN jobs j ON j.lane = l.lane WHERE l.waiting + l.deferred > 0"
+    f" AND (?1 IS NULL OR l.type IN (SELECT type FROM types WHERE tenant = ?1)) AND {_WAITED} LIMIT ?3"
+)
+"""In one statement, for a tenant may have very many lanes."""
 _UNASKED: Final = (
     f"NOT EXISTS (SELECT 1 FROM jobs p WHERE p.id = j.parent AND p.state {LIVE}"
     " AND (ifnull(p.repeat, '') = '' OR j.created >= ifnull(p.planned, p.due)))"
@@ -127,16 +132,9 @@ def find_old(conn: apsw.Connection, tenant: str | None, before: Before, limit: i
             break
         archived.extend(n for (n,) in fetch(conn, sql, (*pair, before.ended_ms(pair[1]), left)))
     waiting: list[int] = []
-    sql = f"SELECT n FROM jobs WHERE lane = ?1 AND {_WAITED} ORDER BY due LIMIT ?3"
-    lanes = (
-        "SELECT l.lane FROM lanes l JOIN types t ON t.type = l.type"
-        " WHERE l.waiting + l.deferred > 0 AND (?1 IS NULL OR t.tenant = ?1)"
-    )
-    for (lane,) in fetch(conn, lanes, (tenant,)):
-        left = limit - len(archived) - len(waiting)
-        if left <= 0:
-            break
-        waiting.extend(n for (n,) in fetch(conn, sql, (lane, before.waiting_ms, left)))
+    if before.waiting_ms > 0 and len(archived) < limit:
+        found = fetch(conn, WAITING_LONG, (tenant, before.waiting_ms, limit - len(archived)))
+        waiting = [n for (n,) in found]
     return Old(archived, waiting, more=len(archived) + len(waiting) >= limit)
 
 
@@ -144,14 +142,15 @@ def expire_jobs(tx: Tx, old: Old, before: Before, now_ms: int) -> ExpireReport:
     ended = f"SELECT code, done FROM jobs j WHERE n = ? AND state = {State.ARCHIVED} AND {_UNASKED}"
     found = [(n, tx.conn.execute(ended, (n,)).get) for n in old.archived]
     purged = [n for n, row in found if row is not None and row[1] < before.ended_ms(row[0])]
-    delete_rows(tx, purged)
+    count = count_removable(tx, purged)
+    delete_rows(tx, purged[:count])
     sql = f"SELECT {COLUMNS} FROM jobs j WHERE n = ?1 AND {_WAITED}"
     due = [tx.conn.execute(sql, (n, before.waiting_ms)).get for n in old.waiting]
     rows = [Row(*row) for row in due if row is not None]
     extra = [row for row in rows if row.repeat]
     end_jobs(tx, [abandoned(row) for row in rows if row not in extra], now_ms)
     follow(tx, [family for row in extra for family in _drop_round(tx, row, now_ms)], now_ms)
-    return ExpireReport(len(purged), len(rows), old.more)
+    return ExpireReport(count, len(rows), old.more or count < len(purged))
 
 
 def _drop_round(tx: Tx, row: Row, now_ms: int) -> list[Family]:

@@ -18,6 +18,7 @@ from store.sqlite.queue.row_changes import (
     change_due,
     change_payload,
     change_priority,
+    count_removable,
     delete_rows,
     drop_result,
     leave,
@@ -173,12 +174,14 @@ def _take_name(tx: Tx, row: Row) -> bool:
     return holder is None or bool(holder[1])
 
 
-def delete_jobs(tx: Tx, tenant: str, job_ids: Sequence[str], now_ms: int) -> int:
+def delete_jobs(tx: Tx, tenant: str, job_ids: Sequence[str], now_ms: int) -> tuple[int, Sequence[str]]:
+    """One step. Returns how many it removed, and which it has left."""
     found = [_find(tx, tenant, job_id) for job_id in dict.fromkeys(job_ids)]
     archived = [row for row in found if row is not None and row.state == State.ARCHIVED]
-    delete_rows(tx, [row.n for row in archived])
-    keep_ids(tx, [row.id for row in archived], now_ms)
-    return len(archived)
+    count = count_removable(tx, [row.n for row in archived])
+    delete_rows(tx, [row.n for row in archived[:count]])
+    keep_ids(tx, [row.id for row in archived[:count]], now_ms)
+    return count, [row.id for row in archived[count:]]
 
 
 def get_index_state(conn: apsw.Connection, jobtype: str) -> IndexState:

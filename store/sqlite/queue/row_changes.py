@@ -3,11 +3,16 @@
 Each keeps row, blobs and tally together; none decides anything.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
+from store.sqlite.file.bulk import numbers
 from store.sqlite.file.schema import DEFERRED, INLINE_BYTES, WAITING, State
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.rows import data_key, inline, result_key, write_blob
+
+MOST_REMOVED_BYTES: Final = 32 << 20
+"""Of payloads and results, in one transaction."""
 
 
 def queued_state(due_ms: int, now_ms: int) -> int:
@@ -93,9 +98,27 @@ def drop_log(tx: Tx, n: int, number: int, log_bytes: int) -> None:
     tx.tally.size(number, -log_bytes)
 
 
-def delete_rows(tx: Tx, numbers: list[int]) -> None:
+def count_fitting(sizes_bytes: Sequence[int]) -> int:
+    """How many of the first may be removed in one transaction: one at least. It looks at every page of each, and all
+    others wait for it."""
+    total_bytes = 0
+    for count, size_bytes in enumerate(sizes_bytes):
+        total_bytes += size_bytes
+        if count and total_bytes > MOST_REMOVED_BYTES:
+            return count
+    return len(sizes_bytes)
+
+
+def count_removable(tx: Tx, rows: Sequence[int]) -> int:
+    """The same of jobs."""
+    sql = "SELECT n, data_bytes + result_bytes FROM jobs WHERE n IN (SELECT value FROM carray(?))"
+    sizes = dict(tx.conn.execute(sql, (numbers(rows),))) if rows else {}
+    return count_fitting([sizes.get(n, 0) for n in rows])
+
+
+def delete_rows(tx: Tx, rows: Sequence[int]) -> None:
     """Remove jobs in any state with all that belongs to them."""
-    for n in numbers:
+    for n in rows:
         sql = "DELETE FROM jobs WHERE n = ? RETURNING id, type, lane, state, data_bytes, result_bytes, log_bytes"
         row = tx.conn.execute(sql, (n,)).get
         if row is None:

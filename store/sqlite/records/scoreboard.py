@@ -28,6 +28,11 @@ from store.values.scoreboard import (
 _DUE: Final = (
     f"SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = {State.DEFERRED} AND lane = ? AND due <= ? LIMIT ?)"
 )
+_DUE_BY_TYPE: Final = (
+    f"SELECT l.type, count(*) FROM (SELECT lane FROM jobs WHERE state = {State.DEFERRED} AND due <= ? ORDER BY due"
+    " LIMIT ?) d JOIN lanes l ON l.lane = d.lane GROUP BY l.type"
+)
+"""By their time: expire_locks leaves few, and a tenant may have very many lanes of jobs that are due later."""
 
 _COUNTERS: Final = """
 SELECT t.type, t.jobtype, coalesce(sum(l.waiting), 0), coalesce(sum(l.deferred), 0), coalesce(sum(l.running), 0),
@@ -119,11 +124,19 @@ def _of_domains(conn: apsw.Connection, now_ms: int, *, runnable: bool) -> Iterat
 def get_counters(conn: apsw.Connection, tenant: str | None, now_ms: int) -> list[TypeCounters]:
     rows = fetch(conn, _COUNTERS.format("" if tenant is None else "WHERE t.tenant = ?"), [tenant] if tenant else [])
     found = [TypeCounters._make(row[1:12] + (_PAUSED if row[12] else _NOT_PAUSED)) for row in rows]
+    by_type = _due_by_type(conn, now_ms) if any(counters.deferred for counters in found) else {}
     for place, counters in enumerate(found):
         if counters.deferred:
-            due = _count_due(conn, rows[place][0], now_ms)
+            number = rows[place][0]
+            due = _count_due(conn, number, now_ms) if by_type is None else by_type.get(number, 0)
             found[place] = counters._replace(waiting=counters.waiting + due, deferred=counters.deferred - due)
     return found
+
+
+def _due_by_type(conn: apsw.Connection, now_ms: int) -> dict[int, int] | None:
+    """How many jobs of each type are counted as deferred and have come due; None if they are too many to look at."""
+    found = dict(fetch(conn, _DUE_BY_TYPE, (now_ms, DUE_CAP + 1)))
+    return found if sum(found.values()) <= DUE_CAP else None
 
 
 def _count_due(conn: apsw.Connection, number: int, now_ms: int) -> int:

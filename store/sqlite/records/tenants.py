@@ -1,7 +1,7 @@
 """Tenants, keys and audit events."""
 
 import json
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import apsw
 
@@ -9,7 +9,7 @@ from store.errors import Conflict, NotFound
 from store.sqlite.file.connection import fetch
 from store.sqlite.file.schema import PAUSED, QUEUED, State
 from store.sqlite.file.writer import Tx
-from store.sqlite.queue.row_changes import delete_rows
+from store.sqlite.queue.row_changes import count_fitting, count_removable, delete_rows
 from store.values.records import ApiKey, AuditEvent, AuditPage, DeleteReport, Tenant
 
 TENANT: Final = "name, created, weight, limits, suspended, deleting"
@@ -46,58 +46,115 @@ def tenant_from(row: tuple[Any, ...]) -> Tenant:
     return Tenant._make((*row[:4], bool(row[4]), bool(row[5])))
 
 
-_JOBS_OF: Final = (
-    f"SELECT n FROM jobs WHERE state {QUEUED} AND lane IN (SELECT lane FROM lanes WHERE type = ?1) LIMIT ?2",
-    f"SELECT n FROM jobs WHERE state = {State.RUNNING} AND type = ?1 LIMIT ?2",
-    f"SELECT n FROM jobs WHERE state {PAUSED} AND type = ?1 LIMIT ?2",
-    f"SELECT n FROM jobs WHERE state = {State.ARCHIVED} AND type = ?1 LIMIT ?2",
+_MOST_TYPES: Final = 20
+"""In one step: for each, all times are looked up at which its tenant has buckets."""
+_RUNNING_OF: Final = (
+    f"SELECT n FROM jobs WHERE state = {State.RUNNING} AND type IN (SELECT type FROM types WHERE tenant = ?) LIMIT ?"
 )
+"""Of all types in one look: no index has them by type."""
+_JOBS_OF: Final = (
+    f"SELECT j.n FROM lanes l CROSS JOIN jobs j ON j.lane = l.lane WHERE l.type = ? AND j.state {QUEUED} LIMIT ?",
+    f"SELECT n FROM jobs WHERE state {PAUSED} AND type = ? LIMIT ?",
+    f"SELECT n FROM jobs WHERE state = {State.ARCHIVED} AND type = ? LIMIT ?",
+)
+
+
+class _Rows(NamedTuple):
+    """Rows that go, by their key in the table: the columns of `source`, for an owner. size: of what each has beside."""
+
+    table: str
+    key: str
+    columns: str
+    source: str
+    size: str = "0"
+
+
+def _rows_of(owner: str, table: str, key: str, size: str = "0") -> _Rows:
+    return _Rows(table, key, key, f"{table} WHERE {owner} = ?1", size)
+
+
 _BUCKETS_OF: Final = (
-    "DELETE FROM buckets WHERE (width, start, type) IN (SELECT width, start, ?1 FROM totals"
-    " WHERE tenant = (SELECT tenant FROM types WHERE type = ?1))"
+    "totals o CROSS JOIN buckets b ON b.width = o.width AND b.start = o.start AND b.type = ?1"
+    " WHERE o.tenant = (SELECT tenant FROM types WHERE type = ?1)"
 )
 """By the totals of the tenant, which are where it has buckets: there is no index by type, and a scan would pass those
 of everybody. One whose total is past its age already goes by its own."""
-_RECORDS_OF_TYPE: Final = ("handlers", "failures", "lanes", "turns", "token_waits", "types")
+_RECORDS_OF_TYPE: Final = (
+    _Rows("buckets", "width, start, type", "b.width, b.start, b.type", _BUCKETS_OF),
+    _rows_of("type", "handlers", "type, version", "length(data)"),
+    _rows_of("type", "failures", "type, fingerprint"),
+    _rows_of("type", "lanes", "lane"),
+    _rows_of("type", "turns", "turn"),
+    _rows_of("type", "token_waits", "type, domain"),
+    _rows_of("type", "types", "type"),
+)
 _RECORDS_OF_TENANT: Final = (
-    "rates", "rate_buckets", "once", "totals", "consumers", "numbers", "secrets", "alerts", "webhooks", "contents"
-)  # fmt: skip
+    _rows_of("tenant", "rates", "tenant, domain"),
+    _rows_of("tenant", "rate_buckets", "tenant, domain"),
+    _rows_of("tenant", "once", "tenant, key", "length(value)"),
+    _rows_of("tenant", "totals", "tenant, width, start"),
+    _rows_of("tenant", "consumers", "tenant, name"),
+    _rows_of("tenant", "numbers", "tenant"),
+    _rows_of("tenant", "secrets", "tenant, name"),
+    _rows_of("tenant", "alerts", "tenant, name"),
+    _rows_of("tenant", "webhooks", "tenant, name"),
+    _rows_of("tenant", "contents", "tenant, digest", "size"),
+)
 
 
 def delete_tenant(tx: Tx, name: str, limit: int, only_leftovers: bool, only_deleting: bool) -> DeleteReport:
-    """One step. Types go when their jobs are gone, the record of the tenant when its types are."""
+    """One step. Types go when their jobs are gone, the record of the tenant when all else is."""
     tenant = get_tenant(tx.conn, name)
     if tenant is not None and (only_leftovers or (only_deleting and not tenant.deleting)):
         return DeleteReport(0, more=False)
     sql = "UPDATE tenants SET suspended = 1, deleting = 1 WHERE name = ?"
     tx.conn.execute(sql, (name,))
     tx.conn.execute("DELETE FROM keys WHERE tenant = ?", (name,))
-    removed = 0
-    types = fetch(tx.conn, "SELECT type FROM types WHERE tenant = ?", (name,))
-    for (number,) in types:
-        removed += _delete_type(tx, number, limit - removed)
-        if removed >= limit:
-            return DeleteReport(removed, more=True)
-    removed += tx.conn.execute("SELECT count(*) FROM tenants WHERE name = ?", (name,)).get
-    for table in _RECORDS_OF_TENANT:
-        tx.conn.execute(f"DELETE FROM {table} WHERE tenant = ?", (name,))
-    tx.conn.execute("DELETE FROM tenants WHERE name = ?", (name,))
-    return DeleteReport(removed, more=False)
-
-
-def _delete_type(tx: Tx, number: int, limit: int) -> int:
-    removed = 0
-    for sql in _JOBS_OF:
-        numbers = [int(row[0]) for row in tx.conn.execute(sql, (number, limit - removed))]
-        delete_rows(tx, numbers)
-        removed += len(numbers)
-        if removed >= limit:
-            return removed
-    tx.conn.execute(_BUCKETS_OF, (number,))
-    for table in _RECORDS_OF_TYPE:
-        tx.conn.execute(f"DELETE FROM {table} WHERE type = ?", (number,))
+    step = _Step(tx, limit)
+    is_all = step.jobs(_RUNNING_OF, name) and step.types(name)
+    is_all = is_all and all(step.rows(rows, name) for rows in _RECORDS_OF_TENANT)
     tx.catalog.clear()
-    return removed + 1
+    if not is_all:
+        return DeleteReport(step.removed, more=True)
+    gone = tx.conn.execute("DELETE FROM tenants WHERE name = ? RETURNING 1", (name,)).get
+    return DeleteReport(step.removed + (gone or 0), more=False)
+
+
+class _Step:
+    """What one transaction removes: so many rows, and no more bytes than others can wait for. Each verb returns whether
+    nothing is left of what it was to remove."""
+
+    def __init__(self, tx: Tx, limit: int) -> None:
+        self._tx = tx
+        self._limit = limit
+        self.removed = 0
+
+    def jobs(self, sql: str, owner: str | int) -> bool:
+        left = self._limit - self.removed
+        found = [n for (n,) in fetch(self._tx.conn, sql, (owner, left))]
+        taken = found[: count_removable(self._tx, found)]
+        delete_rows(self._tx, taken)
+        self.removed += len(taken)
+        return len(taken) == len(found) < left
+
+    def types(self, tenant: str) -> bool:
+        sql = "SELECT type FROM types WHERE tenant = ? LIMIT ?"
+        numbers = fetch(self._tx.conn, sql, (tenant, _MOST_TYPES + 1))
+        return all(self._type(number) for (number,) in numbers[:_MOST_TYPES]) and len(numbers) <= _MOST_TYPES
+
+    def _type(self, number: int) -> bool:
+        are_gone = all(self.jobs(sql, number) for sql in _JOBS_OF)
+        return are_gone and all(self.rows(rows, number) for rows in _RECORDS_OF_TYPE)
+
+    def rows(self, rows: _Rows, owner: str | int) -> bool:
+        table, key, columns, source, size = rows
+        left = self._limit - self.removed
+        sizes = [its for (its,) in fetch(self._tx.conn, f"SELECT {size} FROM {source} LIMIT ?2", (owner, left))]
+        count = count_fitting(sizes)
+        sql = f"DELETE FROM {table} WHERE ({key}) IN (SELECT {columns} FROM {source} LIMIT ?2)"
+        self._tx.conn.execute(sql, (owner, count))
+        self.removed += count
+        return count == len(sizes) < left
 
 
 def add_key(tx: Tx, key: ApiKey) -> None:

@@ -106,7 +106,12 @@ class SqliteJobs(SqliteCore, JobVerbs):
         await self._write(lambda tx: job_changes.move_job(tx, tenant, job_id, move, now_ms))
 
     async def delete_jobs(self, tenant: str, job_ids: Sequence[str], *, now_ms: int) -> int:
-        return await self._write(lambda tx: job_changes.delete_jobs(tx, tenant, job_ids, now_ms), bulk=True)
+        removed = 0
+        while job_ids:
+            step = partial(job_changes.delete_jobs, tenant=tenant, job_ids=job_ids, now_ms=now_ms)
+            count, job_ids = await self._write(step, bulk=True)
+            removed += count
+        return removed
 
     async def number_jobs(self, tenant: str, job_ids: Sequence[str]) -> dict[str, int]:
         known = await self._read(lambda conn: numbers.get_numbers(conn, tenant, job_ids))

@@ -59,6 +59,25 @@ async def test_a_write_that_failed_is_not_acknowledged(tmp_path: Path, monkeypat
         await journal.write("acme-x", [b"kept"])
 
 
+async def test_a_journal_opens_only_with_the_thread_that_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it could not be started at the first write, all writes waited for ever."""
+    start = threading.Thread.start
+
+    def starved(thread: threading.Thread) -> None:
+        if thread.name.startswith("journal-write"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", starved)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            await Journal(tmp_path, "a7").open()
+    async with asyncio.timeout(30), Journal(tmp_path, "a7") as journal:
+        assert await journal.write("acme-x", ["a"])
+
+
 def test_a_torn_slot_of_the_cursor_is_not_believed(tmp_path: Path) -> None:
     disk = OsDisk(tmp_path)
     cursor = Cursor.open(disk)

@@ -50,6 +50,24 @@ async def test_the_wal_starts_anew_while_writes_go_on(tmp_path: Path) -> None:
     assert PAGES <= await longest_wal_pages(tmp_path / "store.db") < 2 * PAGES
 
 
+class Starved(AtOnce):
+    """Where the system lets nobody start a thread, for some time."""
+
+    refused = 0
+
+    def submit(self, work: Callable[..., Any], /, *args: Any, **options: Any) -> "Future[Any]":
+        if self.refused < 3:
+            self.refused += 1
+            raise RuntimeError("can't start new thread")
+        return super().submit(work, *args, **options)
+
+
+async def test_writes_go_on_where_no_thread_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "ThreadPoolExecutor", Starved)
+    async with asyncio.timeout(30):
+        assert await longest_wal_pages(tmp_path / "store.db") < 3 * PAGES
+
+
 def test_what_is_in_the_wal_is_moved_beside_the_writer(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with contextlib.closing(connect_writer(path)) as conn:
