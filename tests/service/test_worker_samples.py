@@ -1,4 +1,4 @@
-"""The programs of docs/workers.md, run as they stand; and `functory worker`."""
+"""The programs of docs/workers.md and docs/coming-from.md, run as they stand; and `functory worker`."""
 
 import asyncio
 import json
@@ -23,6 +23,10 @@ PAGE = (Path(__file__).parents[2] / "docs" / "workers.md").read_text()
 FLOW, IN_PROCESS, REMOTE, TASKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 [NODE] = re.findall(r"```js\n(.*?)```", PAGE, re.DOTALL)
 [SHELL] = re.findall(r"```sh-worker\n(.*?)```", PAGE, re.DOTALL)
+CHORD = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text()
+[GALLERY] = re.findall(r"```python\n(.*?)```", CHORD, re.DOTALL)
+[GALLERY_JOB] = re.findall(r"functory job add gallery '(.*)' --wait", CHORD)
+[GALLERY_RESULT] = re.findall(r"The result is `(.*?)`", CHORD)
 STUCK = """
 import pathlib, threading
 from functory.queue import Worker
@@ -57,7 +61,7 @@ REGISTRATIONS = {line.split()[3]: line for line in COMMANDS.splitlines() if line
 def _programs(tmp_path: Path) -> None:
     assert '"wait_s": 20' in SHELL
     quick = SHELL.replace('"wait_s": 20', '"wait_s": 1')
-    python = {"tasks.py": TASKS, "stuck.py": STUCK, "forks.py": FORKS}
+    python = {"tasks.py": TASKS, "gallery.py": GALLERY, "stuck.py": STUCK, "forks.py": FORKS}
     for name, text in {"worker.mjs": NODE, "worker.sh": quick, **python}.items():
         (tmp_path / name).write_text(text)
 
@@ -190,6 +194,17 @@ async def test_functory_worker_runs_the_tasks_of_a_module(tmp_path: Path) -> Non
             await until(is_registered)
             assert await results(served, "resize", [TAKEN_JOB, ADDED_JOB]) == ['{"width":400}'] * 2
         await nobody(served, "py")
+
+
+async def test_the_chord_of_those_who_come_from_celery(tmp_path: Path) -> None:
+    command = (sys.executable, "-m", "functory", "worker", "gallery:worker")
+    async with served_daemon(tmp_path / "daemon") as served, program(served, tmp_path, *command):
+
+        async def is_registered() -> bool:
+            return len(await served.daemon.store.list_handlers("acme")) == 2
+
+        await until(is_registered)
+        assert await results(served, "gallery", [GALLERY_JOB]) == [GALLERY_RESULT]
 
 
 async def test_functory_worker_goes_on_after_a_task_that_ends_processes_of_its_own(tmp_path: Path) -> None:
