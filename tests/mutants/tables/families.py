@@ -12,6 +12,9 @@ relatives = in_file("store/mongo/queue/relatives.py", f"{FAMILIES} -k mongodb")
 relatives_races = in_file(
     "store/mongo/queue/relatives.py", "tests/contract/store/test_family_races.py -k 'mongodb and add_'"
 )
+relatives_siblings = in_file(
+    "store/mongo/queue/relatives.py", "tests/contract/store/test_sibling_races.py -k 'mongodb and add_'"
+)
 CUT = "tests/mongo/test_child_cut.py"
 create_cut = in_file("store/mongo/queue/create.py", CUT)
 appearing_cut = in_file("store/mongo/queue/appearing.py", CUT)
@@ -78,6 +81,11 @@ MUTANTS: list[Mutant] = [
         "a child that was added while a round failed runs", '    if "next" not in parent:\n', "    if True:\n"
     ),
     relatives_races("a child that did not appear stays counted", '"$inc": {"kids": -1}', '"$inc": {"kids": 0}'),
+    relatives_siblings(
+        "a child that was added while its parent was cancelled runs",
+        "_NOT_RUNNING if is_cancelled and",
+        "() if False and",
+    ),
     create_cut("a child stays counted whose process died", '        if "join" in document:\n', "        if False:\n"),
     create_cut(
         "a parent waits for a child that is removed by halves",
