@@ -66,7 +66,7 @@ crash: setup ## the journal's crash model over 100,000 seeded states (`make test
 races: setup system ## between two steps of a verb of the store any other, all pairs on both stores (`make test`: one in twelve)
 	@$(MAKE) --no-print-directory mongo
 	FUNCTORY_RACES=all $(BIN)/pytest -q -n 2 --dist load tests/contract/store/test_races.py tests/contract/store/test_family_races.py \
-	  tests/mongo/test_child_cut.py
+	  tests/contract/store/test_sibling_races.py tests/mongo/test_child_cut.py
 
 storm: setup system ## 200 faults and 1,000,000 jobs on both stores (`make test`: 6 and 6,000), a pipeline of consumers and workers far away beside; FUNCTORY_STORM_SEED replays one
 	@$(MAKE) --no-print-directory mongo

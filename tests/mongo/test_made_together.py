@@ -100,6 +100,28 @@ async def test_each_run_ends_once_with_all_that_it_made_or_nothing(mongo_url: st
         assert stop_at > 8, "it was stopped before many steps"
 
 
+async def end_with(number: int, job: Job, store: Store) -> ReleaseReport:
+    ended = making(archive(job), new_job(number, jobtype=PLAIN))
+    return await store.release_with_jobs(OWNER, [ended], now_ms=T0)
+
+
+async def test_of_two_reports_of_one_run_the_jobs_of_one_appear(mongo_url: str) -> None:
+    """As a worker sends them to two daemons."""
+    async with open_pair(mongo_url) as pair:
+        store, stop_at, was_stopped = pair.other, 0, True
+        while was_stopped:
+            stop_at += 1
+            number = 100 * stop_at
+            await store.add_jobs([new_job(number)], now_ms=T0)
+            job = await claim_one(store)
+            one, other = (partial(end_with, number + n, job) for n in (1, 2))
+            first, second, was_stopped = await interleave(pair, one, other, stop_at)
+            assert first.applied + second.applied == 1
+            made = await store.get_states(TENANT, [job_id(number + n) for n in (1, 2)], now_ms=T0)
+            assert list(made) == [job_id(number + (1 if first.applied else 2))], f"step {stop_at}"
+        assert stop_at > 5, "it was stopped before many steps"
+
+
 async def make_siblings(number: int, parent: Job, child: Job, store: Store) -> ReleaseReport:
     siblings = new_jobs(2, number + 10, jobtype=PLAIN, parent=parent.id)
     return await store.release_with_jobs(OWNER, [making(archive(child), *siblings)], now_ms=T0)

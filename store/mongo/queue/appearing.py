@@ -38,16 +38,16 @@ class _Hidden(NamedTuple):
     is_sibling: bool
 
 
-def maker_of(job_id: str, token: int) -> str:
-    """What a hidden job notes in `by`: the delivery that made it."""
-    return f"{job_id}.{token}"
+def maker_of(job_id: str, name: str) -> str:
+    """What a hidden job notes in `by`: whose end, and which, has it appear."""
+    return f"{job_id}.{name}"
 
 
 async def follow_made(db: Core, job_ids: Sequence[str], now_ms: int, budget: Budget | None = None) -> None:
     """As `follow`, for jobs that may have made others: those come first. Idempotent."""
     which = {"_id": {"$in": list(job_ids)}, "todo": {"$exists": True}}
     rows = await db.collections.jobs.find(which, {"todo": 1}).to_list(None) if job_ids else []
-    makers = [maker_of(row["_id"], int(mark.removeprefix(MAKE))) for row in rows for mark in makings(row)]
+    makers = [maker_of(row["_id"], mark.removeprefix(MAKE)) for row in rows for mark in makings(row)]
     if makers:
         await _show_made(db, makers, now_ms)
     for job_id in await _strike_off(db, rows):
@@ -59,8 +59,8 @@ async def is_waiting_to_appear(db: Core, document: Document) -> bool:
     by = document.get("by")
     if by is None:
         return False
-    maker_id, _, token = by.rpartition(".")
-    return await db.collections.jobs.find_one({"_id": maker_id, "todo": f"{MAKE}{token}"}, {"_id": 1}) is not None
+    maker_id, _, name = by.rpartition(".")
+    return await db.collections.jobs.find_one({"_id": maker_id, "todo": f"{MAKE}{name}"}, {"_id": 1}) is not None
 
 
 async def _strike_off(db: Core, rows: Sequence[Document]) -> list[str]:
@@ -130,18 +130,18 @@ async def _show(db: Core, hidden: Sequence[_Hidden], now_ms: int) -> None:
         held = is_held or job.id in beyond
         deferred = not held and job.dt_ms > now_ms
         shown: Document = {"s": schema.HELD if held else schema.QUEUED, "at": job.dt_ms}
-        shown |= ({"todo": [HOLD]} if is_held and is_sibling else {}) | ({"d": True} if deferred else {})
+        shown |= ({"todo": [HOLD]} if is_sibling else {}) | ({"d": True} if deferred else {})
         effect = add_effect(job, now_ms)._replace(deferred=int(deferred), blocked=int(held))
-        dropped = {"by": "", "keeps": ""} | ({} if "todo" in shown else {"join": ""})
+        dropped = {"by": "", "keeps": ""} | ({} if is_sibling else {"join": ""})
         update = {"$set": shown, "$unset": dropped}
         steps.append(Step(as_hidden(document), update, effect))
     shown_ids = await apply(db, steps, now_ms)
-    for job, document, is_held, is_sibling in hidden:
+    for job, document, _, is_sibling in hidden:
         if job.unique and job.id not in shown_ids:  # another job got the name first, and removed this one
             await _take_name(db, job, frozenset(document["keeps"]), now_ms)
         if is_sibling and job.id not in shown_ids:
             await leave_parent(db, job.parent, document["join"])
-        elif is_held and is_sibling:
+        elif is_sibling:
             await follow(db, job.id, now_ms)  # the parent may have ended in the meantime
         elif "join" in document and job.id in shown_ids:
             await note_appeared(db, job.parent, document["join"])

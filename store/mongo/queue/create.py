@@ -24,7 +24,6 @@ from store.mongo.queue.relatives import (
     join_parent,
     leave_parent,
     new_join,
-    note_appeared,
     wake_parent,
 )
 from store.mongo.queue.schedules import placed
@@ -162,17 +161,14 @@ async def _appear(db: Core, job: NewJob, hidden: Document, now_ms: int) -> Creat
         held = runs
     deferred = not held and job.dt_ms > now_ms
     shown: Document = {"s": schema.HELD if held else schema.QUEUED, "at": job.dt_ms}
-    shown |= ({"todo": [HOLD]} if held and job.parent else {}) | ({"d": True} if deferred else {})
+    shown |= ({"todo": [HOLD]} if job.parent else {}) | ({"d": True} if deferred else {})
     effect = add_effect(job, now_ms)._replace(deferred=int(deferred), blocked=int(held))
-    dropped = {"$unset": {"join": ""}} if job.parent and not held else {}
-    if not await apply(db, [Step(as_hidden(hidden), {"$set": shown, **dropped}, effect)], now_ms):
+    if not await apply(db, [Step(as_hidden(hidden), {"$set": shown}, effect)], now_ms):
         if job.parent:
             await leave_parent(db, job.parent, hidden["join"])
         return None
-    if held and job.parent:
+    if job.parent:
         await follow(db, job.id, now_ms)  # the parent may have ended in the meantime
-    elif job.parent:
-        await note_appeared(db, job.parent, hidden["join"])
     if beyond is not None:
         await look_again(db, [beyond], now_ms)
     return CreateReport(job.id, created=True, state=job_state(shown, now_ms))

@@ -52,7 +52,7 @@ NEEDED: Final = {
 
 
 MAKE: Final = "make."
-"""In `todo`, before the token of a delivery: the jobs that it made are to appear (appearing.py)."""
+"""In `todo`, before the name of the end of a delivery: the jobs that it made are to appear (appearing.py)."""
 
 
 class Step(NamedTuple):

@@ -1,13 +1,16 @@
 """The ends of runs that made new jobs, without a transaction.
 
 The jobs are inserted hidden, and each notes in `by` whose delivery made it. The write that ends this delivery notes
-`make.<token>` in its `todo`; the hidden jobs appear only after it (appearing.py). So an end that is not recorded leaves
-nothing that a reader or a claim could find, and expire_locks removes it. Children of the job that ends are counted in
+`make.<name>` in its `todo`; the hidden jobs appear only after it (appearing.py). So an end that is not recorded leaves
+nothing that a reader or a claim could find, and expire_locks removes it. The name follows from the token and from what
+was made: a call that is repeated finds its jobs, and of a delivery that is reported twice only the jobs of the report
+that is recorded appear. Children of the job that ends are counted in
 the write that ends it: hidden or not, it waits for them.
 
 Each of these steps is one write for all ends of a call. Only makers with relatives end in writes of their own.
 """
 
+import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -44,7 +47,8 @@ class _Maker(NamedTuple):
     def made(self) -> Made:
         children = [document for document in self.hidden if document.get("parent") == self.id]
         joins = tuple(document["join"] for document in children if "join" in document)
-        return Made(self.ending.release.token, len(children), joins)
+        name = self.hidden[0]["by"].rpartition(".")[2] if self.hidden else str(self.ending.release.token)
+        return Made(name, len(children), joins)
 
     @property
     def ends_alone(self) -> bool:
@@ -92,7 +96,7 @@ async def _insert_hidden(db: Core, ends: Sequence[MakingEnd], now_ms: int) -> di
     await note_turns(db, jobs)
     documents: list[Document] = []
     for end in ends:
-        marks = {"at": now_ms, "by": maker_of(end.release.id, end.release.token)}
+        marks = {"at": now_ms, "by": maker_of(end.release.id, _name_of(end))}
         for job, keeps in end.new_jobs:
             data = await db.blobs.put(job.id, job.data)
             document = job_document(job, data, state=schema.HIDDEN, deferred=False, seq=None)
@@ -109,6 +113,12 @@ async def _insert_hidden(db: Core, ends: Sequence[MakingEnd], now_ms: int) -> di
         if known is not None:
             found[document["by"].rpartition(".")[0]].append(known)
     return found
+
+
+def _name_of(end: MakingEnd) -> str:
+    """Of this end, among all of its job."""
+    made = "|".join(job.id for job, _ in end.new_jobs)
+    return f"{end.release.token}{zlib.crc32(made.encode()):010d}"
 
 
 async def _insert_new(db: Core, documents: list[Document]) -> set[int]:
@@ -141,7 +151,9 @@ async def _end(db: Core, owner: str, makers: Sequence[_Maker], now_ms: int) -> d
         steps[maker.id] = with_made(step, document, maker.made)
     done = await apply(db, list(steps.values()), now_ms)
     ended: dict[str, str] = {job_id: steps[job_id].update["$set"]["s"] for job_id in done}
-    left = await read_held(db, owner, {maker.id: maker.made.token for maker in together if maker.id not in done})
+    left = await read_held(
+        db, owner, {maker.id: maker.ending.release.token for maker in together if maker.id not in done}
+    )
     for maker in makers:
         document = left.get(maker.id, maker.ending.document)
         if maker.ends_alone or maker.id in left:

@@ -8,15 +8,15 @@ What an end means for relatives follows in later steps, each idempotent. The doc
     stop     children that do not run are cancelled, whether held or not (it was cancelled)
     wake     this job is queued for its next round: it was paused while its children were cancelled
     up       the parent of this job is queued again if this was the last child that it waited for
-    hold     this job is held by a parent that may have ended while it was being created
-    make.7   the jobs that its delivery with token 7 made appear (appearing.py); before all others
+    hold     the parent of this job may have ended while it was being created
+    make.7…  the jobs that its delivery with token 7 made appear (appearing.py); before all others
 
 A parent counts its children in `kids`; every change that depends on them is on condition that the number
 is as it was read. So no child can appear between the look and the change.
 
 A child is counted before it appears, and may never appear. Until then its parent has it in `joins`, under a name that
 the hidden child has in `join`: so whoever removes the child knows whether it is counted, and takes that back once. Only
-who gave it that name has it appear. Then it is struck off; a crash before that leaves a name that nobody looks for.
+who gave it that name has it appear. Then it is struck off; what comes between leaves a name that nobody looks for.
 """
 
 import uuid
@@ -79,9 +79,10 @@ class Carried(NamedTuple):
 
 
 class Made(NamedTuple):
-    """What a delivery that ends has made: jobs that are hidden until then, of which some are its children."""
+    """What a delivery that ends has made: jobs that are hidden until then, of which some are its children. name: of
+    this end, among all of this job."""
 
-    token: int
+    name: str
     kids: int
     joins: tuple[str, ...]
     """Of those children that may not appear."""
@@ -207,7 +208,7 @@ async def follow(db: Core, job_id: str, now_ms: int, budget: Budget | None = Non
     Idempotent. If it made jobs that have to appear first, that is for `appearing.follow_made`."""
     budget = budget or Budget()
     ended = await db.collections.jobs.find_one(
-        {"_id": job_id, "todo": {"$exists": True}}, {"todo": 1, "token": 1, "parent": 1, "join": 1}
+        {"_id": job_id, "todo": {"$exists": True}}, {"s": 1, "todo": 1, "token": 1, "parent": 1, "join": 1}
     )
     if ended is None or makings(ended):
         return
@@ -225,7 +226,7 @@ async def follow(db: Core, job_id: str, now_ms: int, budget: Budget | None = Non
     if UP in ended["todo"]:
         await wake_parent(db, ended["parent"], now_ms)
     if HOLD in ended["todo"]:
-        is_done &= await _look_at_parent(db, ended["parent"], ended.get("join"), now_ms, budget)
+        is_done &= await _look_at_parent(db, ended, now_ms, budget)
     if is_done:
         done = {"_id": job_id, "token": ended["token"], "todo": ended["todo"]}
         await db.collections.jobs.update_one(done, {"$unset": {"todo": "", "join": ""}})
@@ -252,14 +253,16 @@ async def live_parents(db: Core, children: Iterable[Document]) -> set[str]:
     return {parent["_id"] for parent in await db.collections.jobs.find(live, {"_id": 1}).to_list(None)}
 
 
-async def _look_at_parent(db: Core, parent_id: str, join: str | None, now_ms: int, budget: Budget) -> bool:
+async def _look_at_parent(db: Core, child: Document, now_ms: int, budget: Budget) -> bool:
     """Do for the held children of a parent what its end would have done, if it has ended. One that runs, or is to run
-    again because that was no end, holds them. Returns whether all are done."""
-    parent = await find_and_update(
-        db.collections.jobs, {"_id": parent_id}, {"$pull": {"joins": join}}, fields={"s": 1, "next": 1}
-    )
+    again because that was no end, holds them. One that waited when this child joined it can only have been cancelled.
+    Returns whether all are done."""
+    parent_id, struck_off = child["parent"], {"$pull": {"joins": child.get("join")}}
+    parent = await find_and_update(db.collections.jobs, {"_id": parent_id}, struck_off, fields={"s": 1, "next": 1})
     if parent is None or parent["s"] in schema.ARCHIVED_STATES:
-        return await _cancel_children(db, parent_id, now_ms, budget)
+        is_cancelled = parent is None or parent["s"] == schema.ARCHIVED[Code.CANCELLED]
+        states = _NOT_RUNNING if is_cancelled and child["s"] == schema.QUEUED else (schema.HELD,)
+        return await _cancel_children(db, parent_id, now_ms, budget, states)
     if parent["s"] != schema.PAUSED:
         return True
     if "next" not in parent:
@@ -346,7 +349,7 @@ def with_made(step: Step, document: Document, made: Made | None) -> Step:
     """The step, as the end of a delivery that made jobs. Its children among them are counted with it."""
     if made is None:
         return step
-    todo = [*makings(document), f"{MAKE}{made.token}"]
+    todo = [*makings(document), f"{MAKE}{made.name}"]
     fields = step.update["$set"]
     fields = fields | {"todo": [*todo, *(mark for mark in fields.get("todo", ()) if mark not in todo)]}
     update = {**step.update, "$set": fields}

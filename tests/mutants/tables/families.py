@@ -12,9 +12,13 @@ relatives = in_file("store/mongo/queue/relatives.py", f"{FAMILIES} -k mongodb")
 relatives_races = in_file(
     "store/mongo/queue/relatives.py", "tests/contract/store/test_family_races.py -k 'mongodb and add_'"
 )
+relatives_siblings = in_file(
+    "store/mongo/queue/relatives.py", "tests/contract/store/test_sibling_races.py -k 'mongodb and add_'"
+)
 CUT = "tests/mongo/test_child_cut.py"
-create_cut = in_file("store/mongo/queue/create.py", CUT)
-appearing_cut = in_file("store/mongo/queue/appearing.py", CUT)
+create_counts = in_file("store/mongo/queue/create.py", f"{CUT} -k 'counts and add'")
+create_halves = in_file("store/mongo/queue/create.py", f"{CUT} -k 'halves or whoever'")
+appearing_counts = in_file("store/mongo/queue/appearing.py", f"{CUT} -k make_sibling")
 making = in_file("store/mongo/queue/making.py", "tests/contract/store/test_making.py -k mongodb")
 release = in_file("store/sqlite/queue/release.py", SQLITE)
 endings = in_file("store/sqlite/queue/endings.py", SQLITE)
@@ -78,19 +82,26 @@ MUTANTS: list[Mutant] = [
         "a child that was added while a round failed runs", '    if "next" not in parent:\n', "    if True:\n"
     ),
     relatives_races("a child that did not appear stays counted", '"$inc": {"kids": -1}', '"$inc": {"kids": 0}'),
-    create_cut("a child stays counted whose process died", '        if "join" in document:\n', "        if False:\n"),
-    create_cut(
+    relatives_siblings(
+        "a child that was added while its parent was cancelled runs",
+        "_NOT_RUNNING if is_cancelled and",
+        "() if False and",
+    ),
+    create_counts(
+        "a child stays counted whose process died", '        if "join" in document:\n', "        if False:\n"
+    ),
+    create_halves(
         "a parent waits for a child that is removed by halves",
         '{"$set": {"pend": False}}',
         '{"$set": {"pend": True}}',
     ),
-    create_cut(
+    create_halves(
         "a parent waits for a child that is gone", '        await wake_parent(db, document["parent"], now_ms)\n', ""
     ),
-    appearing_cut(
+    appearing_counts(
         "a child is counted again when it is shown again", '        if "join" in document:  #', "        if False:  #"
     ),
-    create_cut(
+    create_halves(
         "a child that is being removed appears",
         'child = {"pend": True, "join": document.get("join")} if document.get("parent") else {}',
         "child: Document = {}",

@@ -24,8 +24,14 @@ MUTANTS: list[Mutant] = [
     ),
     in_mongo(
         "who got a child meanwhile is given up",
-        "    left = await read_held(db, owner, {maker.id: maker.made.token for maker in together if maker.id not in done})",
-        "    left: dict[str, Document] = {}",
+        "        db, owner, {maker.id: maker.ending.release.token for maker in together if maker.id not in done}\n",
+        "        db, owner, {}\n",
+        tests=RACES,
+    ),
+    in_mongo(
+        "of a run that is reported twice all new jobs appear",
+        'f"{end.release.token}{zlib.crc32(made.encode()):010d}"',
+        'f"{end.release.token}{len(made):010d}"',
         tests=RACES,
     ),
     appearing(

@@ -43,6 +43,7 @@ async def test_in_parts_the_same_is_found_out(lines: Lines) -> None:
     [
         ([b"x"] * 31, LimitExceeded),
         ([*[b"x"] * 20, b"y" * 41], LimitExceeded),
+        ([b"y" * 41, *[b"x"] * 20], LimitExceeded),
         ([b"y" * 39] * 6, LimitExceeded),
         ([], InvalidWrite),
         ("text", InvalidWrite),
