@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from typing import Any
 
 import pytest
@@ -168,7 +169,7 @@ async def test_a_list_of_files_that_a_tenant_wrote_names_no_folder(site: Site, m
 async def test_no_file_has_a_piece_that_reads_as_a_list_of_files(site: Site, before: int) -> None:
     handler = (await put(site, {"main.py": b"return 1"})).json["handler"]
     written = Manifest((entry_of("main.py", b"return 1"), entry_of("x", b"x"))).encoded
-    answer = await put(site, {"main.py": b"return 1", "x": b"x", "list": b" " * before + written})
+    answer = await put(site, {"main.py": b"return 1", "x": b"x", "list": os.urandom(before) + written})
     assert (answer.status, answer.json["error"]["detail"]["field"]) == (422, "files"), answer.body
     forged = await site.call("PUT", "/acme/handler/up", json={**handler, "tree": digest_of(written)})
     assert (forged.status, forged.json["error"]["detail"]["field"]) == (422, "tree")
