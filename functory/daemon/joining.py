@@ -135,12 +135,13 @@ class Joining:
         await self._take_over(store, journal, reader)
 
     async def _take_over(self, store: CheckedStore, journal: Journal, reader: str) -> None:
-        segment, offset, line = journal.read_point
-        known = await store.get_journal_position(reader) or JournalPosition(reader, str(segment), offset, line)
+        segment, offset, line = journal.read_point  # before that of the store, if the journal is older than it
+        here = JournalPosition(reader, str(segment), offset, line)
+        known = await store.get_journal_position(reader) or here
         # Who wrote to it may never have joined, and then has told the store nothing.
         writers = await asyncio.to_thread(writers_of, OsDisk(self._settings.journal_dir))
         self.sources = with_sources(known.sources, [*writers, self.sysid])
-        mine = known._replace(passed=known.passed if known.passed < self._first_id else "", sources=self.sources)
+        mine = here._replace(passed=known.passed if known.passed < self._first_id else "", sources=self.sources)
         await store.add_jobs([], now_ms=self._clock.now_ms(), position=mine)
         await take_over(self._settings.journal_dir, store, self._clock, self.sysid, self._settings.store_url)
 

@@ -3,10 +3,12 @@
 import asyncio
 import json
 import os
+import shutil
 import stat
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import apsw
@@ -18,8 +20,9 @@ from functory.daemon.daemon import Daemon
 from functory.daemon.server import Server
 from functory.errors import DaemonFailed
 from journal.durable import make_folder
-from store.base import Code
+from store.base import Code, NewJob
 from store.errors import StoreUnavailable
+from store.sqlite import SqliteStore
 from store.sqlite.file import connection, writer
 from store.url import open_store
 from tests.support.daemon_process import free_port
@@ -300,3 +303,36 @@ async def test_keys_of_the_last_life_are_good_and_no_others(tmp_path: Path) -> N
             return (await ask(port, "GET", f"/acme/job/{job_id}", unused)).status == 200
 
         await until(is_stored)
+
+
+@pytest.mark.parametrize("is_away", [True, False])
+async def test_lines_taken_by_a_journal_that_is_older_than_its_store_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_away: bool
+) -> None:
+    """The journal was restored, and its store was not. The daemon dies after it has joined, before it moves a line."""
+    journal = tmp_path / "data" / "journal"
+    await live_once(tmp_path, sqlite_url(tmp_path))
+    await asyncio.to_thread(shutil.copytree, journal, tmp_path / "older")
+    async with running_daemon(tmp_path / "data", store=sqlite_url(tmp_path)) as daemon:
+        await daemon.intake.write("acme-x", [b"x" * 1000] * 50)
+        await daemon.intake.flush()
+    if is_away:
+        await unmount(tmp_path)
+    await asyncio.to_thread(shutil.rmtree, journal)
+    await asyncio.to_thread((tmp_path / "older").rename, journal)
+    async with running_daemon(tmp_path / "data", store=sqlite_url(tmp_path)) as daemon:
+        add_jobs = SqliteStore.add_jobs
+
+        async def add_none(store: SqliteStore, jobs: Sequence[NewJob], **more: Any) -> Any:
+            if jobs:
+                raise StoreUnavailable("it dies here")
+            return await add_jobs(store, jobs, **more)
+
+        monkeypatch.setattr(SqliteStore, "add_jobs", add_none)
+        (late,) = await daemon.intake.write("acme-x", [b"late"])
+        if is_away:
+            await mount(tmp_path)
+        await until(lambda: has_joined(daemon))
+    monkeypatch.undo()
+    async with running_daemon(tmp_path / "data", store=sqlite_url(tmp_path)) as daemon:
+        assert (await ended(daemon, late)).job.attempts == 1
