@@ -96,7 +96,12 @@ MUTANTS: list[Mutant] = [
     ),
     in_file("functory/operations/handlers.py", "tests/web/test_outlived.py -k handler_that")(
         "a handler that takes long becomes one of the next tenant of the name",
-        "    await require_same_tenant(service, who)\n",
+        "    await require_same_tenant(service, who)\n    if who.limits",
+        "    if who.limits",
+    ),
+    in_file("functory/operations/handlers.py", "tests/web/test_outlived.py -k try_of")(
+        "a try that takes long has the secrets of the next tenant of the name",
+        "    await require_same_tenant(service, who)  # it would have the secrets of another\n",
         "",
     ),
     claims_under_way(
