@@ -104,6 +104,11 @@ MUTANTS: list[Mutant] = [
         "    await require_same_tenant(service, who)  # it would have the secrets of another\n",
         "",
     ),
+    in_file("functory/execution/trial_runs.py", "tests/service/test_tenants_contexts.py -k waits_for_a_seat")(
+        "a try that waits has the secrets of the next tenant of the name",
+        "                if self._admitted(jobtype).incarnation != allowance.incarnation:\n",
+        "                if False:\n",
+    ),
     claims_under_way(
         "a claim for one tenant takes a job of the next",
         "tenant_created_ms=tenant_created_ms,",
