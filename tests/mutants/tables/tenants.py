@@ -91,8 +91,8 @@ MUTANTS: list[Mutant] = [
     ),
     in_file("functory/web/pages/endpoint.py", "tests/web/test_outlived.py -k form")(
         "a form that comes slowly acts for the next tenant of the name",
-        "                await admit(call, self._route)\n",
-        "                pass\n",
+        "                await admit(call, self._route)\n            try:\n",
+        "                pass\n            try:\n",
     ),
     in_file("functory/operations/handlers.py", "tests/web/test_outlived.py -k handler_that")(
         "a handler that takes long becomes one of the next tenant of the name",
