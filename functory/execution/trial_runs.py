@@ -64,14 +64,17 @@ class TrialRuns:
             await self._runner.check(jobtype, permitted(handler, allowance), incarnation=allowance.incarnation)
 
     async def invoke(self, jobtype: str, handler: Handler, payload: bytes, *, check: bool = False) -> Stopped:
-        """Raises Forbidden for a suspended tenant, QuotaExceeded when as much of it runs as may, SecretsLockedError if
-        its secrets cannot be opened here; with `check` what `check` raises, first. Cancelling it ends the context.
+        """Raises Forbidden for a tenant that is suspended, or gone when there is a seat, QuotaExceeded when as much of
+        it runs as may, SecretsLockedError if its secrets cannot be opened here; with `check` what `check` raises,
+        first. Cancelling it ends the context.
         """
         allowance = self._admitted(jobtype)
         with self._running(tenant_of(jobtype), allowance.max_running):
             if check:
                 await self.check(jobtype, handler)
             async with self._seats:
+                if self._admitted(jobtype).incarnation != allowance.incarnation:
+                    raise Forbidden("the tenant is gone: nothing of it runs")
                 return await self._run(jobtype, handler, payload, allowance, lambda: True)
 
     async def ask(self, jobtype: str, find: Callable[[], Awaitable[Handler]], payload: bytes) -> Stopped:

@@ -242,6 +242,7 @@ async def invoke(
     else:
         await require_packages(service, jobtype_of(who.tenant, type_name), handler, tell)
     tell("running")
+    await require_same_tenant(service, who)  # it would have the secrets of another
     return await service.trial_runs.invoke(jobtype_of(who.tenant, type_name), handler, payload, check=is_new)
 
 

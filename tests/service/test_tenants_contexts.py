@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from functory.daemon.daemon import Daemon
-from functory.errors import QuotaExceeded
+from functory.errors import Forbidden, QuotaExceeded
 from handlers.model import Handler
 from store.base import Code, JobState, NewJob, Secret, Tenant
 from tests.support.service import ended, register, running_daemon, until
@@ -86,6 +86,27 @@ async def test_a_new_tenant_of_the_name_is_not_given_the_old_ones_secret(tmp_pat
             pass
         await daemon.store.create_tenant(Tenant("acme", 2))
         assert await told_secret(daemon, "value of the second", 2) == '"*** dnoces eht fo eulav"'
+
+
+async def test_a_try_that_waits_for_a_seat_is_not_given_the_next_ones_secret(tmp_path: Path) -> None:
+    async with daemon_with_tenant(tmp_path) as daemon:
+        await daemon.vault.put(Secret("acme", "API_KEY", 1, 1, "key1", "", b""), "value of the first")
+        seats = daemon.trial_runs._seats
+        taken = 0
+        while not seats.locked():
+            await seats.acquire()
+            taken += 1
+        handler = Handler("python", "return ctx.secrets['API_KEY'][::-1]", secrets=("API_KEY",))
+        trying = asyncio.create_task(daemon.trial_runs.invoke("acme-try", handler, b""))
+        await until(when(lambda: bool(seats._waiters)))
+        while (await daemon.store.delete_tenant("acme", limit=1000)).more:
+            pass
+        await create(daemon, created_ms=2)
+        await daemon.vault.put(Secret("acme", "API_KEY", 1, 2, "key1", "", b""), "value of the second")
+        for _ in range(taken):
+            seats.release()
+        with pytest.raises(Forbidden, match="the tenant is gone"):
+            await trying
 
 
 async def test_suspension_ends_what_runs_and_what_is_warm_at_once(tmp_path: Path) -> None:

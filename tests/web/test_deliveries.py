@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from functory.operations.keys import create_key
 from functory.operations.known_webhooks import KnownWebhooks
 from functory.operations.verified_keys import GRACE_S, LIFE_S
 from functory.web.api.deliveries import WEBHOOK_BODY_BYTES
@@ -73,21 +72,6 @@ async def test_the_same_delivery_to_two_webhooks_is_two_jobs(site: Site) -> None
     answer = await site.post("/acme/in/mirror", key=None, data=b"x", headers={"X-GitHub-Delivery": "d1"})
     assert answer.status == 202
     assert len(await payloads(site)) == 2
-
-
-@pytest.mark.parametrize("path", ["/acme/job/thumb/add", "/acme/jobs"])
-async def test_a_key_of_a_request_is_never_that_of_a_delivery(site: Site, path: str) -> None:
-    await set_webhook(site)
-    _, key = await create_key(site.service, "test", "acme", scopes=("submit",))
-    taken = {"Idempotency-Key": f"webhook:github:{hashlib.sha256(b'd1').hexdigest()}"}
-    body = b"x" if path.endswith("add") else b'{"jobs":[{"type":"thumb","payload":"x"}]}'
-    first, again = [await site.post(path, key=key, headers=taken, data=body) for _ in range(2)]
-    assert first.json == again.json, "it is a key as any other"
-    delivered = await deliver(site, X_GitHub_Delivery="d1")
-    assert delivered.status == 202, delivered.body
-    assert delivered.json["id"] not in first.json["ids"]
-    assert (await deliver(site, X_GitHub_Delivery="d1")).json == delivered.json
-    assert await payloads(site) == [b'{"ref": "main"}']
 
 
 async def test_slack_is_read_its_challenge_back_if_it_is_slack(site: Site) -> None:

@@ -295,29 +295,6 @@ async def test_the_quota_of_handlers(site: Site) -> None:
     assert (answer.status, answer.code) == (429, "quota_exceeded")
 
 
-async def test_handlers_that_are_registered_at_the_same_time_keep_to_the_quota(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await site.call("PATCH", "/admin/tenants/acme", key="operator", json={"limits": {"max_handlers": 2}})
-    assert (await site.call("PUT", "/acme/handler/old?lang=sh", data=b"true")).status == 200
-    assert (await site.call("DELETE", "/acme/handler/old")).status == 200
-    checked, all_are_checked = 0, asyncio.Event()
-
-    async def check(*_: object) -> None:
-        nonlocal checked
-        checked += 1
-        if checked == 3:
-            all_are_checked.set()
-        await all_are_checked.wait()
-
-    monkeypatch.setattr(site.trial_runs, "check", check)
-    puts = [site.call("PUT", f"/acme/handler/{name}?lang=sh", data=b"true") for name in "abc"]
-    back = site.post("/acme/handler/old/rollback", json={"version": 1})
-    answers = await asyncio.gather(*puts, back)
-    assert sorted(answer.status for answer in answers) == [200, 200, 429, 429]
-    assert (await site.store.get_usage("acme")).handlers == 2
-
-
 async def test_the_network_is_the_operators_to_give(site: Site) -> None:
     body = {"lang": "python", "body": "return None", "network": True}
     answer = await site.call("PUT", "/acme/handler/up", json=body)

@@ -8,9 +8,11 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 import pytest
 
+from functory.operations.keys import create_key
 from functory.wire.jobs import AddQuery
 from tests.support.service import until
 from tests.support.web import Site
+from tests.support.webhooks import deliver, set_webhook
 
 ADD = "/acme/job/thumb/add"
 BODY = b'[{"payload":1},{"payload":2}]'
@@ -60,6 +62,22 @@ async def test_a_key_may_look_like_one_that_is_made_here(site: Site, key: str) -
     assert (await site.post(f"{ADD}?idempotency_key={key}", data=b"b")).code == "idempotency_mismatch"
     for other in {f"own:{key}"[:255], key.removeprefix("own:")} - {key, ""}:
         assert await site.add("a", path=f"{ADD}?idempotency_key={other}") != ids
+
+
+@pytest.mark.parametrize("path", ["/acme/job/thumb/add", "/acme/jobs"])
+async def test_a_key_of_a_request_is_never_that_of_a_delivery(site: Site, path: str) -> None:
+    await set_webhook(site)
+    _, key = await create_key(site.service, "test", "acme", scopes=("submit",))
+    taken = {"Idempotency-Key": f"webhook:github:{hashlib.sha256(b'd1').hexdigest()}"}
+    body = b"x" if path.endswith("add") else b'{"jobs":[{"type":"thumb","payload":"x"}]}'
+    first, again = [await site.post(path, key=key, headers=taken, data=body) for _ in range(2)]
+    assert first.json == again.json, "it is a key as any other"
+    delivered = await deliver(site, X_GitHub_Delivery="d1")
+    assert delivered.status == 202, delivered.body
+    assert delivered.json["id"] not in first.json["ids"]
+    assert (await deliver(site, X_GitHub_Delivery="d1")).json == delivered.json
+    await site.intake.flush()
+    assert (await site.store.get_usage("acme")).jobs == 2
 
 
 async def test_a_key_longer_than_that_is_refused(site: Site) -> None:

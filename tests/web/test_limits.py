@@ -1,5 +1,6 @@
 """What a tenant has of what it may have: by HTTP, command line, page and Prometheus."""
 
+import asyncio
 import re
 from typing import Any
 
@@ -113,3 +114,26 @@ async def test_the_page_shows_it_and_marks_what_is_nearly_used_up(
     found = re.search(r'<div class="tile( bad)?"><dt>Stored · [^<]*</dt><dd>([^<]*)</dd>', page)
     assert found is not None
     assert (found[2], bool(found[1])) == (shown, is_near)
+
+
+async def test_handlers_that_are_registered_at_the_same_time_keep_to_the_quota(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await site.call("PATCH", "/admin/tenants/acme", key="operator", json={"limits": {"max_handlers": 2}})
+    assert (await site.call("PUT", "/acme/handler/old?lang=sh", data=b"true")).status == 200
+    assert (await site.call("DELETE", "/acme/handler/old")).status == 200
+    checked, all_are_checked = 0, asyncio.Event()
+
+    async def check(*_: object) -> None:
+        nonlocal checked
+        checked += 1
+        if checked == 3:
+            all_are_checked.set()
+        await all_are_checked.wait()
+
+    monkeypatch.setattr(site.trial_runs, "check", check)
+    puts = [site.call("PUT", f"/acme/handler/{name}?lang=sh", data=b"true") for name in "abc"]
+    back = site.post("/acme/handler/old/rollback", json={"version": 1})
+    answers = await asyncio.gather(*puts, back)
+    assert sorted(answer.status for answer in answers) == [200, 200, 429, 429]
+    assert (await site.store.get_usage("acme")).handlers == 2

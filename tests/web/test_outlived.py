@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from functory.operations.keys import revoke_key
+from functory.operations.service import Service
 from functory.operations.sessions import Session, Sessions
 from functory.operations.tenants import create_tenant, delete_tenant, update_tenant
 from functory.tenant_limits import TenantLimits
+from handlers.model import Handler
 from tests.support.pages import visitor
 from tests.support.service import until
 from tests.support.web import Answer, Site
@@ -103,3 +105,20 @@ async def test_a_handler_that_takes_long_to_check(site: Site, monkeypatch: pytes
     assert answer.status == 401, answer.body
     assert (await site.store.get_usage("acme")).handlers == 0
     assert await asyncio.wait_for(site.store.get_handler("acme", "acme-thumb"), 5) is None
+
+
+async def test_a_try_of_a_handler_that_waits_for_its_packages(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def install(_service: Service, _jobtype: str, handler: Handler, *_: object, **__: object) -> Handler:
+        await replace(site)
+        return handler
+
+    ran: list[object] = []
+
+    async def run(*given: object, **_: object) -> None:
+        ran.append(given)
+
+    monkeypatch.setattr("functory.operations.handlers.with_packages", install)
+    monkeypatch.setattr(site.trial_runs, "invoke", run)
+    handler = {"lang": "sh", "body": "echo $KEY", "secrets": ["KEY"]}
+    answer = await site.post("/acme/handler/thumb/invoke", json={"payload": "x", "handler": handler})
+    assert (answer.status, ran) == (401, []), "it would have the secrets of the next tenant"

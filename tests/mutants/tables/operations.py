@@ -39,11 +39,13 @@ MUTANTS: list[Mutant] = [
         "    async with service.count_turns.of(who.tenant):\n        if await service.store.get_handler(who.tenant, jobtype)"
         " is None:\n            await _check_quota(service, who)\n        yield\n",
         "    yield\n",
+        tests="tests/web/test_limits.py -k same_time",
     ),
     handlers(
         "handlers that are registered at the same time are counted together",
         "    async with service.count_turns.of(who.tenant):\n        if",
         "    if True:\n        if",
+        tests="tests/web/test_limits.py -k same_time",
     ),
     in_file("functory/operations/job_changes.py", "tests/web/test_job_changes.py")(
         "a payload is changed without a trace",

@@ -92,13 +92,23 @@ MUTANTS: list[Mutant] = [
     ),
     in_file("functory/web/pages/endpoint.py", "tests/web/test_outlived.py -k form")(
         "a form that comes slowly acts for the next tenant of the name",
-        "                await admit(call, self._route)\n",
-        "                pass\n",
+        "                await admit(call, self._route)\n            try:\n",
+        "                pass\n            try:\n",
     ),
     in_file("functory/operations/handlers.py", "tests/web/test_outlived.py -k handler_that")(
         "a handler that takes long becomes one of the next tenant of the name",
-        "    await require_same_tenant(service, who)\n",
+        "    await require_same_tenant(service, who)\n    if who.limits",
+        "    if who.limits",
+    ),
+    in_file("functory/operations/handlers.py", "tests/web/test_outlived.py -k try_of")(
+        "a try that takes long has the secrets of the next tenant of the name",
+        "    await require_same_tenant(service, who)  # it would have the secrets of another\n",
         "",
+    ),
+    in_file("functory/execution/trial_runs.py", "tests/service/test_tenants_contexts.py -k waits_for_a_seat")(
+        "a try that waits has the secrets of the next tenant of the name",
+        "                if self._admitted(jobtype).incarnation != allowance.incarnation:\n",
+        "                if False:\n",
     ),
     claims_under_way(
         "a claim for one tenant takes a job of the next",
