@@ -16,6 +16,7 @@ from functory.errors import Missing, NotReadyYet
 from functory.operations.audit import audit
 from functory.operations.finding import check_chosen, filter_of, told
 from functory.operations.jobs import cancel_job
+from functory.operations.keyring import require_same_tenant
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.unseen import bring
@@ -74,6 +75,7 @@ async def cancel_jobs(
     What was posted before is among them, unless a long backlog of the tenant stands before it."""
     check_chosen(pattern, where)
     async with service.bulk_turns.of(who.tenant):
+        await require_same_tenant(service, who)
         await bring(service, who.tenant)
         of_types = await filter_of(service, who.tenant, pattern, where)
         filters = [of_types._replace(state=state) for state in UNFINISHED if state in states]
@@ -104,6 +106,7 @@ async def delete_jobs(
     """Remove all trace of ended jobs of the matching types. Without a pattern `where` names a key or a failure."""
     check_chosen(pattern, where)
     async with service.bulk_turns.of(who.tenant):
+        await require_same_tenant(service, who)
         of_types = await filter_of(service, who.tenant, pattern, where)
         found = await matching(service, who.tenant, [of_types], limit)
         ids, more = found.ids, found.more

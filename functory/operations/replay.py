@@ -6,6 +6,7 @@ from functory.errors import InvalidInput
 from functory.operations.audit import audit
 from functory.operations.bulk import matching
 from functory.operations.finding import filter_of, told
+from functory.operations.keyring import require_same_tenant
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from store.base import JobFilter
@@ -60,6 +61,7 @@ async def replay(
     """
     tenant = who.tenant
     async with service.bulk_turns.of(tenant):
+        await require_same_tenant(service, who)
         of_types = await filter_of(service, tenant, pattern, where)
         found = await matching(service, tenant, [of_types], limit, cursor, schedules=schedules)
         ids, after = found.ids, found.after

@@ -3,6 +3,7 @@ next tenant of the name."""
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from tests.support.service import until
 from tests.support.web import Answer, Site
 
 JSON = {"Content-Type": "application/json"}
+CHOSEN = {"replay": {"codes": ["failed"]}}
 
 
 async def replace(site: Site) -> None:
@@ -94,6 +96,23 @@ async def test_a_form_that_comes_slowly(site: Site, meanwhile: Any, status: int)
                 assert answer.status == status, await answer.text()
         assert site.service.verified_keys.changes > before
         assert await site.service.vault.list_set("acme") == []
+
+
+@pytest.mark.parametrize("verb", ["delete", "cancel", "replay"])
+async def test_many_jobs_that_wait_for_their_turn(site: Site, verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns, has_come = site.service.bulk_turns.of, asyncio.Event()
+
+    def of(tenant: str) -> AbstractAsyncContextManager[None]:
+        has_come.set()
+        return turns(tenant)
+
+    async with turns("acme"):
+        monkeypatch.setattr(site.service.bulk_turns, "of", of)
+        asking = asyncio.create_task(site.post(f"/acme/{verb}", json={"type": "*"} | CHOSEN.get(verb, {})))
+        await has_come.wait()
+        await replace(site)
+    answer = await asking
+    assert answer.status == 401, answer.body
 
 
 async def test_a_handler_that_takes_long_to_check(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
