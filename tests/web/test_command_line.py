@@ -94,8 +94,8 @@ async def use_jobs(site: Site, terminal: Terminal) -> None:
     (waiting,) = json.loads(await run("job", "add", "thumb", "a", "--delay-s", "60", "--json"))["ids"]
     assert "other" in await run("job", "update", waiting, "other")
     for words in (
-        "results --since 2h", "job list --state deferred", "job schedules --limit 5", "scoreboard", "limits", "timeline",
-        "failures", "replay --dry-run",
+        "results --since 2h", "job list --state deferred", "job schedules --limit 5", "scoreboard", "limits",
+        "timeline", "failures", "replay --dry-run",
         "cancel thumb --state deferred --limit 5 --yes", "delete thu* --code cancelled --dry-run",
         "type pause thumb", "type resume thumb", "type index thumb", "rate set api 5 --burst 2", "rate list",
         "rate get api", "rate rm api", "health", "health --live", "handler rm thumb",
