@@ -46,6 +46,7 @@ JSON_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "then": "then",
         "on_failure": "on_failure",
         "keep": "keep",
+        "domain": "domain",
         "options": "options",
         "lock": "lock",
         "entry": "entry",
@@ -74,6 +75,7 @@ class Handler:
     then: str = ""  # the type that gets the result of a job that ended ok, as its payload
     on_failure: str = ""  # the type that gets that of a job that failed or was abandoned
     keep: str = KEEP_ALL  # which ended jobs are kept: KEEP_ALL, KEEP_FAILED or KEEP_NONE
+    domain: str = ""  # the rate domain of its jobs that name none
     options: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     lock: Lock | None = None  # the packages that its text asks for, as they were resolved
     entry: str = ""  # of a folder: the file whose text is the body

@@ -29,7 +29,7 @@ from handlers.model import (
     Handler,
 )
 from handlers.packages import Lock, parse_lock
-from vocabulary.names import is_type
+from vocabulary.names import MAX_LABEL_CHARS, is_label, is_type
 
 MIN_TIMEOUT_S: Final = 0.05
 MAX_TIMEOUT_S: Final = 3600.0
@@ -104,6 +104,7 @@ def parse_handler(data: object) -> Handler:
         then=_type("then", data.get("then", "")),
         on_failure=_type("on_failure", data.get("on_failure", "")),
         keep=_keep(data.get("keep", KEEP_ALL)),
+        domain=_domain(data.get("domain", "")),
         options=_options(data.get("options", {}), language),
         lock=_lock(data.get("lock"), language),
         **_folder(data.get("entry", ""), data.get("tree", ""), language),
@@ -333,6 +334,14 @@ def _keep(value: object) -> str:
             "keep", f"must be {KEEP_ALL}, {KEEP_FAILED} or {KEEP_NONE}: which ended jobs are kept"
         )
     return str(value)
+
+
+def _domain(value: object) -> str:
+    if not isinstance(value, str) or (value and not is_label(value)):
+        raise InvalidHandlerError(
+            "domain", f"must be a rate domain: up to {MAX_LABEL_CHARS} characters without control characters, or empty"
+        )
+    return value
 
 
 def _lock(value: object, language: Language) -> Lock | None:

@@ -14,7 +14,6 @@ from store.names import (
     MAX_CONTENTS_AT_ONCE,
     MAX_DATA_BYTES,
     MAX_HANDLER_BYTES,
-    MAX_LABEL_CHARS,
     MAX_LOG_BYTES,
     MAX_OPTIONS_CHARS,
     MAX_PER_KEY,
@@ -34,7 +33,7 @@ from store.values.job_changes import JobChange
 from store.values.jobs import Archive, Creation, Discard, Finish, NewJob, Outcome, Rearm, Release, Retry, Unclaim
 from store.values.records import ApiKey, AuditEvent, Content, NewHandler, RateDomain, Secret, Tenant
 from store.values.scoreboard import MAX_BUCKETS, RESOLUTIONS
-from vocabulary.names import are_job_ids
+from vocabulary.names import MAX_LABEL_CHARS, are_job_ids
 from vocabulary.states import FINAL_CODES, Code
 from vocabulary.time_text import MAX_TIME_MS
 from vocabulary.token_bucket import MIN_RATE_PER_S

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from store.errors import InvalidValue
-from vocabulary.names import is_job_id, is_jobtype, is_sysid, is_tenant, tenant_of
+from vocabulary.names import MAX_LABEL_CHARS, is_job_id, is_jobtype, is_label, is_sysid, is_tenant, tenant_of
 
 MAX_DATA_BYTES: Final = 16 * 1024 * 1024
 MAX_RESULT_BYTES: Final = 16 * 1024 * 1024
@@ -62,8 +62,6 @@ MAX_CONTENTS_AT_ONCE: Final = 2500
 DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
-MAX_LABEL_CHARS: Final = 255
-_LABEL: Final = re.compile(rf"[^\x00-\x1f\x7f]{{1,{MAX_LABEL_CHARS}}}")
 
 
 def check_tenant(tenant: str) -> str:
@@ -101,14 +99,11 @@ def check_owner(owner: str) -> str:
 
 def check_label(what: str, label: str, field: str = "") -> str:
     """A free name (rate domain, unique name, key id, journal reader): 1 to 255 printable characters."""
-    if _LABEL.fullmatch(label) is None:
+    if not is_label(label):
         raise InvalidValue(
-            f"{what} {label!r:.80} must be 1 to {MAX_LABEL_CHARS} characters without control characters", field=field
+            f"{what} {label!r:.80} must be 1 to {MAX_LABEL_CHARS} characters of text without control characters",
+            field=field,
         )
-    try:
-        label.encode()
-    except UnicodeEncodeError:
-        raise InvalidValue(f"{what} {label!r:.80} holds a lone surrogate, which is not text", field=field) from None
     return label
 
 

@@ -15,6 +15,9 @@ TYPE_RULE: Final = "a letter or digit, then up to 126 of letters, digits and _ .
 """TYPE in words, for people whose type is none."""
 JOBTYPE: Final = f"{TENANT}-{TYPE}"
 SYSID: Final = r"[a-z0-9]{1,8}"
+MAX_LABEL_CHARS: Final = 255
+LABEL: Final = rf"[^\x00-\x1f\x7f\ud800-\udfff]{{1,{MAX_LABEL_CHARS}}}"
+"""A free name, such as that of a rate domain: text without control characters."""
 JOB_ID: Final = r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}"
 """What a store takes as an id. The ids that a journal makes are narrower: see journal/ids.py."""
 WORKER: Final = "worker"
@@ -24,6 +27,7 @@ _TENANT: Final = re.compile(TENANT)
 _TYPE: Final = re.compile(TYPE)
 _JOBTYPE: Final = re.compile(JOBTYPE)
 _SYSID: Final = re.compile(SYSID)
+_LABEL: Final = re.compile(LABEL)
 _JOB_ID: Final = re.compile(JOB_ID)
 _JOB_IDS: Final = re.compile(rf"(?:{JOB_ID}\n)*+")
 
@@ -42,6 +46,10 @@ def is_jobtype(text: str) -> bool:
 
 def is_sysid(text: str) -> bool:
     return _SYSID.fullmatch(text) is not None
+
+
+def is_label(text: str) -> bool:
+    return _LABEL.fullmatch(text) is not None
 
 
 def is_job_id(text: str) -> bool:

@@ -78,7 +78,7 @@ def _handlers_below(folder: Path) -> list[str]:
 
 async def _deploy(client: "Client", arguments: argparse.Namespace, packed: _Packed) -> None:
     from functory.cli.handler_file import named_files  # noqa: PLC0415
-    from functory.cli.handlers import hint_at_targets, tell_active  # noqa: PLC0415
+    from functory.cli.handlers import hint_at_domain, hint_at_targets, tell_active  # noqa: PLC0415
     from functory.errors import FunctoryError  # noqa: PLC0415
 
     try:
@@ -92,3 +92,4 @@ async def _deploy(client: "Client", arguments: argparse.Namespace, packed: _Pack
         raise
     tell_active(arguments, handler)
     await hint_at_targets(client, [handler.handler.get("then"), handler.handler.get("on_failure")])
+    await hint_at_domain(client, handler.handler.get("domain"))

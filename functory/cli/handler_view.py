@@ -29,6 +29,7 @@ def settings_text(handler: Handler) -> str:
         "then": found["then"],
         "on failure": found["on_failure"],
         "keep": found["keep"] if found["keep"] != "all" else "",
+        "rate domain": found.get("domain", ""),
         "options": _pairs(found["options"]),
         "env": _pairs(found["env"]),
         "eid": found["eid"],

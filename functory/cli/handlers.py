@@ -1,12 +1,13 @@
 """`functory handler put | get | list | versions | rollback | rm | invoke`"""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from functory.cli.answers import moment
+from functory.cli.answers import inert, moment
 from functory.cli.arguments import given, number_pair, pair
 from functory.cli.commands import Commands
 from functory.cli.progress import StepLine
@@ -77,6 +78,7 @@ def _add_put(actions: Commands) -> None:
     put.add_argument("--then", metavar="TYPE", help="make a job of this type from the result of each job that ended ok")
     put.add_argument("--on-failure", metavar="TYPE", help="the same for jobs that failed or were abandoned")
     put.add_argument("--keep", choices=["all", "failed", "none"], help="which ended jobs are kept (default: all)")
+    put.add_argument("--domain", metavar="NAME", help="the rate domain of its jobs that name none")
     put.add_argument("--before", type=Path, metavar="FILE", help="code that runs once in every new context")
     put.add_argument("--before-each", type=Path, metavar="FILE", help="code that runs before every batch")
     put.add_argument("--after-each", type=Path, metavar="FILE", help="code that runs after every batch")
@@ -120,6 +122,7 @@ async def run_put(client: "Client", arguments: argparse.Namespace) -> int:
         then=arguments.then,
         on_failure=arguments.on_failure,
         keep=arguments.keep,
+        domain=arguments.domain,
         eid=arguments.eid,
         env=arguments.env and dict(arguments.env),
         secrets=arguments.secret,
@@ -135,6 +138,7 @@ async def run_put(client: "Client", arguments: argparse.Namespace) -> int:
     stayed = ", ".join(settings_besides(handler.handler, fields))
     status = tell_active(arguments, handler, f" (as before: {stayed})" if stayed else "")
     await hint_at_targets(client, [arguments.then, arguments.on_failure])
+    await hint_at_domain(client, arguments.domain)
     return status
 
 
@@ -145,6 +149,19 @@ async def hint_at_targets(client: "Client", said: Sequence[str | None]) -> None:
     for name in dict.fromkeys(filter(None, said)):
         if await has_no_handler(client, name):
             print(f"Type {name} has no handler yet: jobs that are made for it wait until it has one.", file=sys.stderr)
+
+
+async def hint_at_domain(client: "Client", domain: str | None) -> None:
+    """One that was mistyped would limit nothing."""
+    from functory.client import ClientError  # noqa: PLC0415 (not for the parser)
+
+    try:
+        if domain:
+            await client.get_rate(domain)
+    except ClientError as error:
+        if error.status == 404:  # not for a key that may not look
+            command = shlex.join(["functory", "rate", "set", inert(domain.encode()), "RATE"]) if domain else ""
+            print(f"Its rate domain has no limit yet: {command}", file=sys.stderr)
 
 
 async def run_get(client: "Client", arguments: argparse.Namespace) -> int:

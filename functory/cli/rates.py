@@ -40,7 +40,7 @@ async def run_rates(client: "Client", arguments: "argparse.Namespace") -> int:
         for row in answer.domains
     ]
     headers = ["domain", "per second", "burst", "left now", "next token"]
-    example = "Limit one: functory rate set DOMAIN RATE; jobs name it with --domain"
+    example = "Limit one: functory rate set DOMAIN RATE; jobs name it with --domain, or their handler has it"
     return show_table(arguments, answer, headers, rows, f"No rate domains. {example}")
 
 

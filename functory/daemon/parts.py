@@ -223,7 +223,7 @@ def wire_parts(settings: Settings, shared: Shared, intake: Intake, engine: Engin
     executor = Executor(shared, runner, policy, outbox, tenants, executor_settings(settings, languages))
     runner.when_burnt(policy.charge)
     packages.when_changed(executor.changed)
-    gates = TypeGates(shared.store, shared.clock, settings.poll_s, partial(executor.handlers.is_in, languages.able))
+    gates = TypeGates(shared.store, shared.clock, settings.poll_s, partial(executor.handlers.may_start, languages.able))
     straight = _straight_way(settings, shared, intake, executor, outbox, gates, lambda: peers.is_alone)
     reported = _worker_outbox(shared, intake, admission, tenants, runner.flow)
     workers = _worker_queue(settings, shared, reported, tenants, policy, executor)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from functory.loops.shared import Shared
+from handlers.model import Handler
 from scheduler import Pick
 from store.base import ClaimedJobs, Job
 from store.errors import StoreUnavailable
@@ -32,12 +33,12 @@ class ClaimsUnderWay:
         if self.jobs:
             self._outdated.update(jobtype for jobtype in jobtypes if jobtype in self.jobs)
 
-    async def claim(self, pick: Pick, max_per_key: int | None, tenant_created_ms: int, now_ms: int) -> ClaimedJobs:
+    async def claim(self, pick: Pick, handler: Handler, tenant_created_ms: int, now_ms: int) -> ClaimedJobs:
         """When to claim again is said only if it holds for jobs that came meanwhile, too. Raises StoreUnavailable."""
         self.jobs[pick.jobtype] += pick.jobs
         try:
             with self._progress.step("execute"):
-                jobs = await self._claim(pick, max_per_key, tenant_created_ms, now_ms)
+                jobs = await self._claim(pick, handler, tenant_created_ms, now_ms)
             if pick.jobtype in self._outdated:
                 jobs.next_ms = None
             return jobs
@@ -47,7 +48,7 @@ class ClaimsUnderWay:
                 del self.jobs[pick.jobtype]
                 self._outdated.discard(pick.jobtype)
 
-    async def _claim(self, pick: Pick, max_per_key: int | None, tenant_created_ms: int, now_ms: int) -> ClaimedJobs:
+    async def _claim(self, pick: Pick, handler: Handler, tenant_created_ms: int, now_ms: int) -> ClaimedJobs:
         claiming = asyncio.ensure_future(
             self._store.claim_jobs(
                 pick.jobtype,
@@ -55,8 +56,9 @@ class ClaimsUnderWay:
                 owner=self._owner,
                 lease_ms=self._lease_ms,
                 now_ms=now_ms,
-                max_per_key=max_per_key,
+                max_per_key=handler.max_per_key,
                 tenant_created_ms=tenant_created_ms,
+                domain=handler.domain,
             )
         )
         try:

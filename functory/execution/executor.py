@@ -297,7 +297,7 @@ class Executor:
                     held = self._slots.count(jobtype)
                     pick = await self._keyed.prepare(pick, handler, held, self._outlook.waiting.get(jobtype, 0))
                     now_ms = self._clock.now_ms()
-                    jobs = await self._claim(pick, handler.max_per_key, who, now_ms)
+                    jobs = await self._claim(pick, handler, who, now_ms)
                     self.claimed += len(jobs)
                     self._log_started(jobs, now_ms)
                     self._outlook.taken(jobtype, len(jobs))
@@ -363,12 +363,12 @@ class Executor:
             self._outlook.cannot_read(jobtype, version, str(error))
             log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
 
-    async def _claim(self, pick: Pick, cap: int | None, who: int, now_ms: int) -> ClaimedJobs:
+    async def _claim(self, pick: Pick, handler: Handler, who: int, now_ms: int) -> ClaimedJobs:
         if self._is_stopping or self.is_paused:  # since it was picked
             return ClaimedJobs()
         looks = self._outlook.looks
         try:
-            return await self._claims.claim(pick, cap, who, now_ms)
+            return await self._claims.claim(pick, handler, who, now_ms)
         finally:
             if self._outlook.looks != looks:
                 self._outlook.added([pick.jobtype])  # it may have counted new jobs as those of this claim

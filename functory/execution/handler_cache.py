@@ -35,14 +35,14 @@ class HandlerCache:
         self._handlers: OrderedDict[str, _Known] = OrderedDict()
         self._bytes = 0
 
-    async def is_in(self, languages: Container[str], jobtype: str, version: int) -> bool:
-        """Whether the handler of that version is in one of the languages. If it is gone or cannot be read, that is said
-        where it would run."""
+    async def may_start(self, languages: Container[str], jobtype: str, version: int) -> bool:
+        """Whether jobs of the handler of that version may start before the store has them: it is in one of the
+        languages, and they need no token. If it is gone or cannot be read, that is said where it would run."""
         try:
             handler = await self.get(jobtype, version)
         except HandlerError:
             return True
-        return handler is None or handler.lang in languages
+        return handler is None or (handler.lang in languages and not handler.domain)
 
     async def get(self, jobtype: str, version: int) -> Handler | None:
         """The handler of that version; None when it was deleted meanwhile."""

@@ -25,7 +25,7 @@ from functory.errors import IdempotencyMismatch
 from functory.operations.service import Service
 from store.base import Binding, NewJob
 from store.errors import Conflict, InvalidValue, NotFound, StoreUnavailable
-from store.names import MAX_LABEL_CHARS
+from vocabulary.names import MAX_LABEL_CHARS
 
 LIFE_S: Final = 86_400.0
 """How long a repeated request with the same key is recognised."""

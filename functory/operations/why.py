@@ -156,7 +156,7 @@ async def _obstacles(service: Service, tenant: str, record: JobRecord) -> AsyncI
         yield "type_paused", "its type is paused", {}
     async for finding in _about_runners(service, tenant, jobtype):
         yield finding
-    domain = record.job.domain
+    domain = await _domain_of(service, tenant, record.job)
     rate = await store.find_rate(tenant, domain, now_ms=now_ms) if domain else None
     if rate is not None and rate.tokens < 1:
         yield _about_rate(domain, rate)
@@ -194,6 +194,17 @@ def _about_rate(domain: str, rate: RateState) -> _Finding:
     return "rate_domain", text, {"domain": domain, "limit": limit, "until_ms": rate.next_ms}
 
 
+async def _domain_of(service: Service, tenant: str, job: Job) -> str:
+    """The rate domain whose tokens it takes: its own, or that of its handler."""
+    if job.domain:
+        return job.domain
+    handler = await service.store.get_handler(tenant, job.jobtype)
+    try:
+        return "" if handler is None else decode_handler(handler.data).domain
+    except HandlerError:  # of a newer version of this program
+        return ""
+
+
 async def _about_key(service: Service, tenant: str, record: JobRecord) -> _Finding | None:
     """Whether other jobs of its key keep a job from starting."""
     job = record.job
@@ -212,18 +223,20 @@ async def _about_key(service: Service, tenant: str, record: JobRecord) -> _Findi
     first = None if job.id in {retried, state.first} else await _without_token(service, tenant, state.first)
     if first is None:
         return None
-    told = f"{text}{first.id}, whose rate domain {first.domain} has no token"
-    return "waits_for_key", told, {"key": job.key, "job": first.id, "max_per_key": cap, "domain": first.domain}
+    before_it, domain = first
+    told = f"{text}{before_it.id}, whose rate domain {domain} has no token"
+    return "waits_for_key", told, {"key": job.key, "job": before_it.id, "max_per_key": cap, "domain": domain}
 
 
-async def _without_token(service: Service, tenant: str, job_id: str) -> Job | None:
-    """The job, if that is what keeps it from starting."""
+async def _without_token(service: Service, tenant: str, job_id: str) -> tuple[Job, str] | None:
+    """The job and its domain, if that is what keeps it from starting."""
     now_ms = service.now_ms()
     found = await service.store.get_job(tenant, job_id, now_ms=now_ms) if job_id else None
-    if found is None or not found.job.domain:
+    domain = "" if found is None else await _domain_of(service, tenant, found.job)
+    if found is None or not domain:
         return None
-    rate = await service.store.find_rate(tenant, found.job.domain, now_ms=now_ms)
-    return found.job if rate is not None and rate.tokens < 1 else None
+    rate = await service.store.find_rate(tenant, domain, now_ms=now_ms)
+    return (found.job, domain) if rate is not None and rate.tokens < 1 else None
 
 
 async def _about_runners(service: Service, tenant: str, jobtype: str) -> AsyncIterator[_Finding]:

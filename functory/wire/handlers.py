@@ -43,6 +43,7 @@ class HandlerBody(Request):
     then: Annotated[str, Meta(max_length=127, description="type that gets the result of jobs that ended ok")] = ""
     on_failure: Annotated[str, Meta(max_length=127, description="type that gets the result of jobs that failed")] = ""
     keep: Annotated[Literal["all", "failed", "none"], Meta(description="which ended jobs are kept")] = "all"
+    domain: Annotated[str, Meta(max_length=255, description="rate domain of its jobs that name none")] = ""
     options: Annotated[dict[str, int], Meta(description="max_batch, max_per_key, max_attempts, ...")] = field(
         default_factory=dict
     )

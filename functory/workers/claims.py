@@ -110,6 +110,7 @@ class Claims:
                     max_bytes=MOST_BYTES,
                     max_per_key=handler.max_per_key,
                     tenant_created_ms=incarnation,
+                    domain=handler.domain,
                 )
         finally:
             self._policy.run_outside(tenant, -count)

@@ -83,10 +83,13 @@ class CheckedQueue(CheckedCore, JobQueue):
         max_bytes: int = MAX_DATA_BYTES,
         max_per_key: int | None = None,
         tenant_created_ms: int | None = None,
+        domain: str = "",
     ) -> ClaimedJobs:
         checked_tenant_of(jobtype)
         check_owner(owner)
         check_claim(limit, max_bytes, max_per_key)
+        if domain:
+            check_label("rate domain", domain, "domain")
         check_lease(lease_ms, now_ms)
         return await self._back.claim_jobs(
             jobtype,
@@ -97,6 +100,7 @@ class CheckedQueue(CheckedCore, JobQueue):
             max_bytes=max_bytes,
             max_per_key=max_per_key,
             tenant_created_ms=tenant_created_ms,
+            domain=domain,
         )
 
     async def renew_locks(self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int) -> RenewReport:

@@ -87,12 +87,14 @@ class JobQueue(abc.ABC):
         max_bytes: int = MAX_DATA_BYTES,
         max_per_key: int | None = None,
         tenant_created_ms: int | None = None,
+        domain: str = "",
     ) -> ClaimedJobs:
         """Claim up to limit jobs: lock = owner, dt = now + lease, token + 1, attempts + 1, atomic per job.
 
         In order of priority descending, due time, id. A job whose rate domain has no token is passed over,
         and the next eligible one is taken; each job taken from a limited domain takes one token of its
         bucket. Empty for a paused type, a suspended tenant, an unknown type.
+        domain: the rate domain of the jobs that have none: they take tokens as if they had this one.
         tenant_created_ms: empty, too, unless the tenant was created then (0: unless there is none). So who knows the
         handler of one tenant gets no job of another that has its name.
         Keys: the jobs of one key are taken in their order, a job whose rate domain has no token holds up those behind
@@ -106,7 +108,7 @@ class JobQueue(abc.ABC):
         time no token comes to what waits now; at it somebody else may be quicker.
         The lease of a job with retry_after_ms lasts that long instead of lease_ms.
         Ensures: while a lease holds, no other call hands out that job. A claim whose answer was lost lapses.
-        Raises InvalidValue: limit not in 1..MAX_BATCH, lease_ms < 1, malformed names.
+        Raises InvalidValue: limit not in 1..MAX_BATCH, lease_ms < 1, malformed names, a domain that no job may have.
         Domains: of 16 that may run the jobs are taken in common order; where more may, the order of priorities holds,
         and then those domains come first that could run for the longest time.
         Cost: limit; not on the backlog, nor on the number of keys, nor on the number of domains that may not run.

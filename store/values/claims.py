@@ -17,6 +17,7 @@ class Claim(NamedTuple):
     max_bytes: int
     max_per_key: int | None = None
     tenant_created_ms: int | None = None
+    domain: str = ""
 
     @property
     def for_keys(self) -> int:

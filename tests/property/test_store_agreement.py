@@ -1,5 +1,7 @@
 """Random steps on every back end and on a plain model (tests/support/agreement.py)."""
 
+from typing import Any
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import settings
@@ -45,9 +47,15 @@ class StoreAgreement(Agreement):
         job = job._replace(dt_ms=self.now_ms + job.dt_ms)
         self.both("create_jobs", [Creation(job, keeps)], now_ms=self.now_ms)
 
-    @rule(jobtype=st.sampled_from(JOBTYPES), limit=st.integers(1, 8), owner=st.sampled_from(OWNERS))
-    def claim(self, jobtype: str, limit: int, owner: str) -> None:
-        jobs = self.both("claim_jobs", jobtype, limit, owner=owner, lease_ms=LEASE_MS, now_ms=self.now_ms)
+    @rule(
+        jobtype=st.sampled_from(JOBTYPES),
+        limit=st.integers(1, 8),
+        owner=st.sampled_from(OWNERS),
+        domain=st.sampled_from(["", "", "slow", "none"]),
+    )
+    def claim(self, jobtype: str, limit: int, owner: str, domain: str) -> None:
+        how: dict[str, Any] = {"owner": owner, "lease_ms": LEASE_MS, "now_ms": self.now_ms, "domain": domain}
+        jobs = self.both("claim_jobs", jobtype, limit, **how)
         self.delivered += [(owner, job) for job in jobs]
 
     def _plain(self, jobs: list[NewJob]) -> list[NewJob]:

@@ -134,14 +134,16 @@ class StoreModel(CountedModel):
         limit, tokens, updated = self.rates[key]
         return grown(tokens, updated, rate_per_s=limit.rate_per_s, burst=limit.burst, now_ms=now_ms)
 
-    def claim_jobs(self, jobtype: str, limit: int, *, owner: str, lease_ms: int, now_ms: int) -> list[Job]:
+    def claim_jobs(
+        self, jobtype: str, limit: int, *, owner: str, lease_ms: int, now_ms: int, domain: str = ""
+    ) -> list[Job]:
         if jobtype in self.paused:
             return []
         due = [e for e in self.entries.values() if e.queued and e.job.jobtype == jobtype and e.job.due_ms <= now_ms]
         due.sort(key=lambda e: (-e.job.priority, e.job.due_ms, e.job.id))
         taken: list[Job] = []
         for entry in due:
-            key = (tenant_of(jobtype), entry.job.domain)
+            key = (tenant_of(jobtype), entry.job.domain or domain)
             if len(taken) == limit:
                 break
             if key in self.rates:

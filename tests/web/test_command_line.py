@@ -47,12 +47,13 @@ async def use_handlers(terminal: Terminal, folder: Path) -> None:
     (folder / "before.py").write_text("import json")
     put = ["handler", "put", "thumb", str(folder / "x.py"), "--before", str(folder / "before.py"), "--env", "A=1"]
     put += ["--option", "max_batch=5", "--timeout-s", "5", "--memory-mb", "64", "--eid", "e"]
-    put += ["--then", "mail", "--on-failure", "alarm", "--keep", "failed"]
+    put += ["--then", "mail", "--on-failure", "alarm", "--keep", "failed", "--domain", "api"]
     assert "version 1 is active" in await terminal.run(*put)
     handler = json.loads(await terminal.run("handler", "get", "thumb", "--json"))["handler"]
     assert (handler["before"], handler["env"], handler["options"]) == ("import json", {"A": "1"}, {"max_batch": 5})
     assert (handler["timeout_s"], handler["memory_mb"], handler["eid"]) == (5.0, 64, "e")
-    assert (handler["then"], handler["on_failure"], handler["keep"]) == ("mail", "alarm", "failed")
+    chained = (handler["then"], handler["on_failure"], handler["keep"], handler["domain"])
+    assert chained == ("mail", "alarm", "failed", "api")
     (folder / "jobs").write_text('{"type": "mail", "payload": "x"}\n{"type": "audit", "payload": {"n": 1}}\n')
     assert json.loads(await terminal.run("job", "create", str(folder / "jobs"), "--json"))["count"] == 2
     for words in ("list", "versions thumb", "rollback thumb 1", "invoke thumb"):

@@ -1,6 +1,7 @@
 """The command line against the service: it leads a newcomer to the next step."""
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -96,14 +97,28 @@ async def test_a_handler_is_shown_with_its_settings_and_piped_without(
     file, before = tmp_path / "thumb.py", tmp_path / "before.py"
     await asyncio.to_thread(file.write_text, code)
     await asyncio.to_thread(before.write_text, "a = 1\nb = 2\n")
-    settings = ("--timeout-s", "7.5", "--option", "max_attempts=3", "--then", "next", "--on-failure", "mend")
-    await terminal.run("handler", "put", "thumb", str(file), *settings, "--env", "A=\x1b[31m", "--before", str(before))
+    settings = (
+        "--timeout-s",
+        "7.5",
+        "--option",
+        "max_attempts=3",
+        "--then",
+        "next",
+        "--on-failure",
+        "mend",
+        "--domain",
+    )
+    await terminal.run(
+        "handler", "put", "thumb", str(file), *settings, "api", "--env", "A=\x1b[31m", "--before", str(before)
+    )
     assert await terminal.run("handler", "get", "thumb") == code
     shown = await terminal.run("handler", "get", "thumb", "--settings")
-    lines = dict(line.split(maxsplit=1) for line in shown.replace("on failure", "on_failure").splitlines())
+    shown_lines = re.sub(r"^(on|rate) ", r"\1_", shown, flags=re.MULTILINE).splitlines()
+    lines = dict(line.split(maxsplit=1) for line in shown_lines)
     expected = {
         "type": "thumb", "version": "1", "language": "python", "timeout": "7.5 s", "memory": "128 MiB", "then": "next",
-        "on_failure": "mend", "options": "max_attempts=3", "env": "A=\\x1b[31m", "before": "2 lines",
+        "on_failure": "mend", "rate_domain": "api", "options": "max_attempts=3", "env": "A=\\x1b[31m",
+        "before": "2 lines",
     }  # fmt: skip
     assert lines == expected | {"registered": lines["registered"]}
     assert " by key " in lines["registered"]
@@ -175,6 +190,22 @@ async def test_a_folder_that_passes_its_results_to_nobody_is_told_so(terminal: T
     assert "thumb: version 1 is active" in told
     assert "Type alarm has no handler yet" in told
     assert "Type tell" not in told
+
+
+async def test_a_rate_domain_without_a_limit_is_told(terminal: Terminal, tmp_path: Path) -> None:
+    folder = tmp_path / "thumb"
+    await asyncio.to_thread(folder.mkdir)
+    await asyncio.to_thread((folder / "main.py").write_text, "def handler(payload, ctx): ...")
+    await asyncio.to_thread((folder / "functory.toml").write_text, "domain = 'mail api'")
+    assert "Its rate domain has no limit yet: functory rate set 'mail api' RATE" in await terminal.run(
+        "deploy", str(folder)
+    )
+    put = ("handler", "put", "thumb", str(folder / "main.py"), "--domain", "api")
+    assert "has no limit yet: functory rate set api RATE" in await terminal.run(*put)
+    await terminal.run("rate", "set", "a*", "10/m")
+    assert "no limit" not in await terminal.run(*put)
+    refused = await terminal.run("handler", "put", "thumb", str(folder / "main.py"), "--domain", "a\nb", status=2)
+    assert "domain: must be a rate domain: up to 255 characters without control characters" in refused
 
 
 async def test_rolling_back_leads_to_the_version_before_and_twice_further_back(

@@ -1,6 +1,6 @@
 """Whether jobs of a type may start, as the store said a moment ago: its handler, its pause, its tenant's suspension.
-The gate of a type that this daemon does not run, such as one that workers serve, is closed, and so is that of a name
-which the store refuses.
+The gate of a type that this daemon does not run, such as one that workers serve, is closed, and so is that of one whose
+jobs need tokens, and of a name which the store refuses.
 
 Asked for many types at once, and only for types of which jobs arrive. What this daemon itself changes is forgotten at
 once; what another daemon changes is seen after `life_s` at the latest.
@@ -28,12 +28,12 @@ _PAUSE_S: Final = 0.05
 
 class TypeGates:
     def __init__(
-        self, store: Store, clock: Clock, life_s: float, runs_here: Callable[[str, int], Awaitable[bool]]
+        self, store: Store, clock: Clock, life_s: float, may_start: Callable[[str, int], Awaitable[bool]]
     ) -> None:
-        """runs_here: whether this daemon runs a version of a handler. Asked once for each."""
+        """may_start: whether jobs of a version of a handler may. Asked once for each."""
         self._store = store
-        self._runs_here = runs_here
-        self._runs: dict[str, tuple[int, bool]] = {}
+        self._may_start = may_start
+        self._may: dict[str, tuple[int, bool]] = {}
         """By type: the version in force when it was asked, and the answer."""
         self._clock = clock
         self._life_s = life_s
@@ -82,7 +82,7 @@ class TypeGates:
     def forget(self, tenant: str = "") -> None:
         """Something of the tenant, or of any, has changed."""
         self._changed.add(tenant)
-        for known in (self._known, self._runs):
+        for known in (self._known, self._may):
             for jobtype in [name for name in known if not tenant or tenant_of(name) == tenant]:
                 del known[jobtype]
 
@@ -107,13 +107,13 @@ class TypeGates:
     async def _as_run_here(self, gate: TypeGate) -> TypeGate:
         if not gate.is_open or not gate.handler_version:
             return gate
-        version, is_run = self._runs.get(gate.jobtype, (0, True))
+        version, is_run = self._may.get(gate.jobtype, (0, True))
         if version != gate.handler_version:
-            is_run = await self._runs_here(gate.jobtype, gate.handler_version)
-            self._runs.pop(gate.jobtype, None)
-            self._runs[gate.jobtype] = (gate.handler_version, is_run)
-            if len(self._runs) > _MOST_KNOWN:
-                del self._runs[next(iter(self._runs))]
+            is_run = await self._may_start(gate.jobtype, gate.handler_version)
+            self._may.pop(gate.jobtype, None)
+            self._may[gate.jobtype] = (gate.handler_version, is_run)
+            if len(self._may) > _MOST_KNOWN:
+                del self._may[next(iter(self._may))]
         return gate if is_run else gate._replace(is_open=False)
 
     async def _read(self, jobtypes: list[str]) -> list[TypeGate]:

@@ -12,6 +12,7 @@ from store.mongo.queue.documents import job_from, kept_data
 from store.mongo.queue.domain_claim import claim_from_domains
 from store.mongo.queue.keyed_claim import take_turns
 from store.mongo.queue.next_token import find_next_look
+from store.mongo.queue.rates import limits_of
 from store.mongo.queue.taking import ORDER, Attempt, Room, leave_out, lock, with_payloads
 from store.mongo.server.core import Core, once
 from store.mongo.server.driver import Document, aggregate
@@ -37,19 +38,32 @@ class MongoClaim(Core):
         max_bytes: int = MAX_DATA_BYTES,
         max_per_key: int | None = None,
         tenant_created_ms: int | None = None,
+        domain: str = "",
     ) -> ClaimedJobs:
-        claim = Claim(jobtype, limit, owner, lease_ms, now_ms, max_bytes, max_per_key, tenant_created_ms)
+        claim = Claim(jobtype, limit, owner, lease_ms, now_ms, max_bytes, max_per_key, tenant_created_ms, domain)
         taken: list[Document] = []
         next_ms: int | None = None
         for _ in range(ATTEMPTS):
             candidates, gate = await _read_head(self, claim)
+            claim = await _with_limit(self, claim, gate)
             taken, tried, is_all = await _claim(self, claim, gate, candidates)
             if is_all and gate.domains:
-                next_ms = await find_next_look(self, claim, has_keys=gate.keys)
+                left = {job["_id"] for job in candidates}.difference(job["_id"] for job in taken)
+                next_ms = await find_next_look(self, claim, has_keys=gate.keys, has_plain=bool(left))
             if taken or not tried:
                 break
         jobs = [job_from(document, await self.blobs.get(kept_data(document))) for document in taken]
         return ClaimedJobs(jobs, next_ms)
+
+
+async def _with_limit(db: Core, claim: Claim, gate: "_Gate") -> Claim:
+    """The claim without its domain, unless that has a limit; with one, no job of the type is free of domains."""
+    if not claim.domain:
+        return claim
+    if not await limits_of(db, tenant_of(claim.jobtype), [claim.domain], claim.now_ms):
+        return claim._replace(domain="")
+    gate.domains = True
+    return claim
 
 
 async def _claim(db: Core, claim: Claim, gate: "_Gate", candidates: list[Document]) -> Attempt:

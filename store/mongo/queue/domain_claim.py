@@ -61,14 +61,15 @@ async def claim_from_domains(db: Core, claim: Claim, plain: Sequence[Document], 
     """Jobs without a key, locked: of those without a domain, which are given, and of lanes."""
     for _ in range(_ROUNDS):
         lanes = await _ready_lanes(db, claim)
-        held = await limits_of(db, tenant_of(claim.jobtype), [lane["dom"] for lane in lanes], claim.now_ms)
+        domains = [claim.domain, *(lane["dom"] for lane in lanes)]
+        held = await limits_of(db, tenant_of(claim.jobtype), domains, claim.now_ms)
         looks = await _look_at(db, claim, lanes, held)
-        chosen = _choose(plain, looks, claim, is_first=is_first)
+        offered = _with_token([*plain, *(job for look in looks for job in look.jobs)], held, claim)
+        chosen = _choose(offered, claim, is_first=is_first)
         taken = await _take(db, claim, await with_payloads(db, chosen), held)
         await _settle(db, claim, looks, held, taken)
         if chosen or len(lanes) < _window(claim):
-            offered = len(plain) + sum(len(look.jobs) for look in looks)
-            return Attempt(taken, bool(chosen), is_all=len(taken) == offered < claim.limit)
+            return Attempt(taken, bool(chosen), is_all=len(taken) == len(offered) < claim.limit)
     return Attempt([], tried=False, is_all=True)
 
 
@@ -110,13 +111,29 @@ async def _read_all(db: Core, reads: Sequence[list[Document]]) -> list[Document]
     return found
 
 
-def _choose(plain: Sequence[Document], looks: Sequence[_Look], claim: Claim, *, is_first: bool) -> list[Document]:
+def _with_token(found: list[Document], held: Mapping[str, Held], claim: Claim) -> list[Document]:
+    """Those for which there is a token, in common order."""
+    left = {domain: whole_tokens(bucket) for domain, bucket in held.items()}
+    offered: list[Document] = []
+    for job in sorted(found, key=lambda job: (-job["prio"], job["at"], job["_id"])):
+        domain = _domain_of(job, claim)
+        if left.get(domain, 1) > 0:
+            offered.append(job)
+            if domain in left:
+                left[domain] -= 1
+    return offered
+
+
+def _domain_of(job: Document, claim: Claim) -> str:
+    domain: str = job["dom"] or claim.domain
+    return domain
+
+
+def _choose(offered: Sequence[Document], claim: Claim, *, is_first: bool) -> list[Document]:
     """The first ones within the limits of count and bytes; the first one of a claim always fits."""
-    found = [*plain, *(job for look in looks for job in look.jobs)]
-    found.sort(key=lambda job: (-job["prio"], job["at"], job["_id"]))
     total_bytes = 0
     chosen: list[Document] = []
-    for job in found[: claim.limit]:
+    for job in offered[: claim.limit]:
         total_bytes += job["size"]
         if (chosen or not is_first) and total_bytes > claim.max_bytes:
             break
@@ -126,11 +143,12 @@ def _choose(plain: Sequence[Document], looks: Sequence[_Look], claim: Claim, *, 
 
 async def _take(db: Core, claim: Claim, chosen: Sequence[Document], held: Mapping[str, Held]) -> list[Document]:
     mark = secrets.randbits(62)
-    wanted = Counter(job["dom"] for job in chosen if job["dom"] in held)
+    domains = {job["_id"]: _domain_of(job, claim) for job in chosen}
+    wanted = Counter(domain for domain in domains.values() if domain in held)
     given = await take_tokens(db, held, wanted, mark=mark, now_ms=claim.now_ms)
-    allowed = [job for job in chosen if job["dom"] not in wanted or job["dom"] in given]
+    allowed = [job for job in chosen if (domain := domains[job["_id"]]) not in wanted or domain in given]
     taken = await lock(db, allowed, claim, mark)
-    used = Counter(job["dom"] for job in taken)
+    used = Counter(domains[job["_id"]] for job in taken)
     unused = Counter({domain: wanted[domain] - used[domain] for domain in given if wanted[domain] > used[domain]})
     await give_tokens_back(db, held, unused)
     await reopen_domains(db, claim.jobtype, unused)
@@ -142,7 +160,7 @@ async def _settle(
 ) -> None:
     """Write when the lanes may run next."""
     gone = {job["_id"] for job in taken}
-    used = Counter(job["dom"] for job in taken)
+    used = Counter(_domain_of(job, claim) for job in taken)
     steps: list[DeleteOne | UpdateOne] = []
     exhausted: list[_Look] = []
     for look in looks:

@@ -173,7 +173,7 @@ def _choose(offer: _Offer, room: Room, tokens: "_Tokens") -> tuple[list[Document
     chosen: list[Document] = []
     for job in offer.jobs:
         if not tokens.has_one(job):
-            return chosen, domain_of(job)
+            return chosen, tokens.domain_of(job)
         if not room.take(job["size"]):
             break
         tokens.want(job)
@@ -232,14 +232,17 @@ class _Tokens:
 
     @classmethod
     async def read(cls, db: Core, offers: Sequence[_Offer], claim: Claim) -> "_Tokens":
-        domains = {domain_of(job) for offer in offers for job in offer.jobs}
+        domains = {domain_of(job) or claim.domain for offer in offers for job in offer.jobs}
         return cls(db, claim, await limits_of(db, tenant_of(claim.jobtype), domains, claim.now_ms))
 
+    def domain_of(self, job: Document) -> str:
+        return domain_of(job) or self._claim.domain
+
     def has_one(self, job: Document) -> bool:
-        return self._left.get(domain_of(job), 1) > 0
+        return self._left.get(self.domain_of(job), 1) > 0
 
     def want(self, job: Document) -> None:
-        domain = domain_of(job)
+        domain = self.domain_of(job)
         if domain in self._left:
             self._left[domain] -= 1
             self._wanted[domain] += 1
@@ -252,11 +255,11 @@ class _Tokens:
         return await take_tokens(self._db, self._buckets, self._wanted, mark=mark, now_ms=self._claim.now_ms)
 
     def is_given(self, job: Document, given: set[str]) -> bool:
-        domain = domain_of(job)
+        domain = self.domain_of(job)
         return domain not in self._wanted or domain in given
 
     async def give_back(self, given: set[str], taken: Sequence[Document]) -> None:
-        used = Counter(map(domain_of, taken))
+        used = Counter(map(self.domain_of, taken))
         unused = {
             domain: self._wanted[domain] - used[domain] for domain in given if self._wanted[domain] > used[domain]
         }

@@ -35,6 +35,8 @@ async def note_waits(db: Core, claim: Claim, seen: Mapping[str, Held], wanted: M
     if not seen:
         return
     jobtype = claim.jobtype
+    if claim.domain in seen:  # so that a claim without a domain looks for these, too
+        await db.collections.types.update_one({"_id": jobtype}, {"$set": {"domains": True}})
     steps = [
         UpdateOne(
             {"_id": keyed_lane_id(jobtype, domain)},

@@ -12,7 +12,7 @@ from store.sqlite.file.writer import Tx
 from store.sqlite.queue.bulk_claim import IN_ORDER, IS_OPEN, find_first_deliveries, first_deliveries
 from store.sqlite.queue.domain_claim import take_from_domains
 from store.sqlite.queue.keyed_claim import take_turns
-from store.sqlite.queue.next_token import find_next_look
+from store.sqlite.queue.next_token import find_next_look, plain_token_ms
 from store.sqlite.queue.rates import Rates
 from store.sqlite.queue.taking import COLUMNS, Room, Taken, delivered, lock
 from store.values.claims import Claim, ClaimedJobs
@@ -27,19 +27,25 @@ def claim_jobs(tx: Tx, claim: Claim) -> ClaimedJobs:
         return ClaimedJobs()
     kinds = tx.catalog.kinds(number)
     room, next_ms = Room(claim), None
+    rates = Rates(tx, claim.jobtype, claim.now_ms)
+    if claim.domain:
+        if rates.is_limited(claim.domain):
+            kinds = kinds._replace(has_domains=True)
+        else:
+            claim = claim._replace(domain="")
     if kinds == _PLAIN:
         taken = _first_of_all(tx, number, room, claim)
     elif not tx.conn.execute(f"SELECT {IS_OPEN}", (number, claim.tenant_created_ms)).get:
         taken = []
     else:
-        taken = _take_all_kinds(tx, number, kinds, room, claim)
+        taken = _take_all_kinds(tx, number, kinds, rates, room, claim)
         if kinds.has_domains and room.jobs > 0:
-            next_ms = find_next_look(tx, number, has_keys=kinds.has_keys, now_ms=claim.now_ms)
+            token_ms = plain_token_ms(tx, number, rates, claim)
+            next_ms = find_next_look(tx, number, token_ms, has_keys=kinds.has_keys, now_ms=claim.now_ms)
     return ClaimedJobs([job for each in taken for job in each.jobs], next_ms)
 
 
-def _take_all_kinds(tx: Tx, number: int, kinds: Kinds, room: Room, claim: Claim) -> list[Taken]:
-    rates = Rates(tx, claim.jobtype, claim.now_ms)
+def _take_all_kinds(tx: Tx, number: int, kinds: Kinds, rates: Rates, room: Room, claim: Claim) -> list[Taken]:
     if kinds.has_keys:
         room.keep(claim.for_keys)
         taken = _without_key(tx, number, kinds, rates, room, claim)

@@ -1,4 +1,5 @@
-"""Claiming from lanes with a rate domain: of those that may run, and never past those that may not.
+"""Claiming from lanes with a rate domain: of those that may run, and never past those that may not. The lane of a type
+without one may have that of the claim: it is looked at by each claim, since there is one of each priority.
 
 A lane has a time, `ready`: before it the lane has nothing to offer, because its domain has no token until then or
 nothing of it is due. A claim takes lanes in that order, by an index, and moves the time of each that it looks at: to
@@ -44,11 +45,12 @@ _LANE: Final = itemgetter(0)
 
 class _Source:
     """The due jobs of a lane in their order, read in growing pieces: most claims want one. ready_ms: None for a lane
-    without a domain, which has no such time."""
+    without a domain, which has no such time. domain: whose tokens its jobs take."""
 
-    def __init__(self, tx: Tx, lane: Lane, ready_ms: int | None, now_ms: int) -> None:
+    def __init__(self, tx: Tx, lane: Lane, ready_ms: int | None, domain: str, now_ms: int) -> None:
         self.lane = lane
         self.ready_ms = ready_ms
+        self.domain = domain
         self.head: Row | None = None
         self._tx = tx
         self._now_ms = now_ms
@@ -96,7 +98,7 @@ class _Merge:
         self._closed: list[Lane] = []
         self._heap: list[_Source] = []
         if plain is not None:
-            self._push(_Source(tx, plain, None, claim.now_ms))
+            self._push(_Source(tx, plain, None, claim.domain, claim.now_ms))
 
     def take(self, ready: apsw.Cursor, priority: int, room: Room) -> list[tuple[Lane, Row]]:
         taken: list[tuple[Lane, Row]] = []
@@ -108,12 +110,12 @@ class _Merge:
             if not self._heap:
                 break
             source = heapq.heappop(self._heap)
-            if source.head is None or not self._rates.allows(source.lane.domain):
+            if source.head is None or not self._rates.allows(source.domain):
                 continue
             if room.take([source.head[4]]):
-                self._rates.take(source.lane.domain)
+                self._rates.take(source.domain)
                 taken.append((source.lane, source.head))
-                if self._rates.allows(source.lane.domain):
+                if self._rates.allows(source.domain):
                     source.pop()
                     self._push(source)
         return taken
@@ -122,7 +124,7 @@ class _Merge:
         """Write when the lanes that were looked at may run next, after what was taken is locked."""
         changed: list[tuple[int | None, int, int]] = []
         for source in self._looked:
-            if not self._rates.allows(source.lane.domain):
+            if not self._rates.allows(source.domain):
                 self._closed.append(source.lane)
                 continue
             due_ms = source.head[0] if source.head else self._tx.conn.execute(_NEXT, (source.lane.lane,)).get
@@ -144,7 +146,7 @@ class _Merge:
         if not self._rates.allows(lane.domain):
             self._closed.append(lane)
             return
-        source = _Source(self._tx, lane, ready_ms, self._now_ms)
+        source = _Source(self._tx, lane, ready_ms, lane.domain, self._now_ms)
         self._looked.append(source)
         self._push(source)
 

@@ -101,7 +101,7 @@ class _Round:
         """Those for which there is a token and room; and the domain of the next, if a token is what is missing."""
         taken: list[Sequence[Any]] = []
         for row in rows:
-            domain = self._tx.catalog.lane(row[-1]).domain
+            domain = self._tx.catalog.lane(row[-1]).domain or self._claim.domain
             if not self._rates.allows(domain):
                 return taken, domain
             if not self._room.take([row[4]]):

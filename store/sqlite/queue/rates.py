@@ -63,6 +63,9 @@ class Rates:
         self._held: dict[str, _Held | None] = {"": None}
         self._taken: set[str] = set()
 
+    def is_limited(self, domain: str) -> bool:
+        return self._look(domain) is not None
+
     def allows(self, domain: str) -> bool:
         held = self._look(domain)
         return held is None or held.tokens >= 1.0

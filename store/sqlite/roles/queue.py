@@ -64,8 +64,9 @@ class SqliteQueue(SqliteCore, JobQueue):
         max_bytes: int = MAX_DATA_BYTES,
         max_per_key: int | None = None,
         tenant_created_ms: int | None = None,
+        domain: str = "",
     ) -> ClaimedJobs:
-        wanted = Claim(jobtype, limit, owner, lease_ms, now_ms, max_bytes, max_per_key, tenant_created_ms)
+        wanted = Claim(jobtype, limit, owner, lease_ms, now_ms, max_bytes, max_per_key, tenant_created_ms, domain)
         return await self._write(lambda tx: claim.claim_jobs(tx, wanted), bulk=limit > FEW)
 
     async def renew_locks(self, owner: str, leases: Sequence[Lease], *, lease_ms: int, now_ms: int) -> RenewReport:

@@ -22,7 +22,34 @@ under_way = in_file("functory/execution/claims_under_way.py", "tests/unit/functo
 executor = in_file("functory/execution/executor.py", "tests/unit/functory/test_token_pace.py")
 waits_in_mongo = in_file("store/mongo/queue/token_waits.py", "tests/mongo/test_rate_race.py")
 
+CLAIMS = "tests/contract/store/test_domains_of_claims.py"
+TYPES = "tests/service/test_domains_of_types.py -k sqlite"
+of_claims = in_file("store/sqlite/queue/claim.py", f"{CLAIMS} -k sqlite")
+next_of_claims = in_file("store/sqlite/queue/next_token.py", f"{CLAIMS} -k sqlite")
+of_claims_in_mongo = in_file("store/mongo/queue/domain_claim.py", f"{CLAIMS} -k mongodb")
+waits_of_claims_in_mongo = in_file("store/mongo/queue/token_waits.py", f"{CLAIMS} -k mongodb")
+unseen = in_file("functory/execution/handler_cache.py", TYPES)
+of_handlers = in_file("functory/execution/claims_under_way.py", TYPES)
+
 MUTANTS: list[Mutant] = [
+    of_claims(
+        "the domain of a claim holds for nobody", "        if rates.is_limited(claim.domain):", "        if False:"
+    ),
+    next_of_claims(
+        "who waits for the token of a claim waits for a poll", "if is_waiting else None", "if False else None"
+    ),
+    of_claims_in_mongo(
+        "jobs with and without the domain take a token each at once",
+        "            if domain in left:\n                left[domain] -= 1\n",
+        "",
+    ),
+    waits_of_claims_in_mongo(
+        "keys that waited are forgotten by claims without the domain",
+        "    if claim.domain in seen:",
+        "    if False:",
+    ),
+    unseen("jobs that need a token start before the store has them", " and not handler.domain)", ")"),
+    of_handlers("the domain of a handler is not used", "                domain=handler.domain,\n", ""),
     rates(
         "a bucket is collected that a slower limit holds",
         "if found is None or tokens >= found.burst:",
@@ -94,7 +121,9 @@ MUTANTS: list[Mutant] = [
         "return soonest_ms",
     ),
     next_in_mongo("nobody is told of a lane without a token", ", until_ms=next_ms)", ")"),
-    next_in_mongo("a claim that left jobs says to wait", "is_all=len(taken) == offered < claim.limit", "is_all=True"),
+    next_in_mongo(
+        "a claim that left jobs says to wait", "is_all=len(taken) == len(offered) < claim.limit", "is_all=True"
+    ),
     alarm("a time that counts no longer rings", "if self._at_s.get(jobtype) == at_s:", "if True:"),
     alarm("many types leave the loop no time", "ended_s + _PAUSE_PART * (ended_s - began_s)", "ended_s"),
     under_way(

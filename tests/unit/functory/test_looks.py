@@ -10,6 +10,7 @@ from typing import Any
 from functory.execution.executor import Executor, ExecutorSettings
 from functory.execution.tenant_book import TenantBook
 from functory.loops.shared import make_shared
+from handlers.model import Handler
 from scheduler import Pick
 from scheduler.retry import RetryPolicy
 from tests.support.clocks import FakeClock
@@ -17,6 +18,7 @@ from tests.support.virtual_time import run_in_virtual_time
 
 LOOK_S = 0.001
 POLL_S = 3600.0
+HANDLER = Handler("python", "pass")
 
 
 class EmptyStore:
@@ -94,10 +96,10 @@ async def test_an_outcome_is_no_news_but_is_looked_at_a_moment_later() -> None:
 async def test_nothing_is_claimed_that_was_picked_before_a_pause() -> None:
     async with idle(FakeClock()) as (execute, _):
         execute.set_paused(paused=True)
-        assert await execute._claim(Pick("acme-x", 1), None, 0, 0) == []  # the store here would know no claim
+        assert await execute._claim(Pick("acme-x", 1), HANDLER, 0, 0) == []  # the store here would know no claim
         execute.set_paused(paused=False)
         await execute.stop(0.0)
-        assert await execute._claim(Pick("acme-x", 1), None, 0, 0) == []
+        assert await execute._claim(Pick("acme-x", 1), HANDLER, 0, 0) == []
 
 
 def test_what_wakes_the_loop_all_the_time_does_not_put_off_the_next_look() -> None:
