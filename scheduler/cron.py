@@ -2,7 +2,8 @@
 
 Owns the syntax and the arithmetic. Five fields, then the time zone, which is UTC if nothing is said:
 
-    cron      = minute hour day month weekday [zone]
+    cron      = (minute hour day month weekday | nickname) [zone]
+    nickname  = @yearly | @annually | @monthly | @weekly | @daily | @midnight | @hourly
     field     = item {"," item}
     item      = ("*" | value ["-" value]) ["/" step]
     day       = item | "L"                             (L: the last of the month)
@@ -40,6 +41,15 @@ _LONGEST_GAP: Final = timedelta(hours=3)
 """More than clocks are put forward anywhere, but where a whole day was left out."""
 _LAST: Final = 0
 """Of the weekdays of a month."""
+_NICKNAMES: Final = {
+    "@YEARLY": "0 0 1 1 *",
+    "@ANNUALLY": "0 0 1 1 *",
+    "@MONTHLY": "0 0 1 * *",
+    "@WEEKLY": "0 0 * * 0",
+    "@DAILY": "0 0 * * *",
+    "@MIDNIGHT": "0 0 * * *",
+    "@HOURLY": "0 * * * *",
+}
 _MONTHS: Final = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _WEEKDAYS: Final = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 
@@ -182,14 +192,14 @@ def _next_ms(cron: Cron, after_minute: int) -> int:
 
 
 def is_cron(text: str) -> bool:
-    """Whether it is meant as a cron pattern: no other repeat begins with a digit or a star."""
-    return text.lstrip()[:1] in {"*", *"0123456789"}
+    """Whether it is meant as a cron pattern: no other repeat begins with a digit, a star or an @."""
+    return text.lstrip()[:1] in {"*", "@", *"0123456789"}
 
 
 @lru_cache(maxsize=1024)
 def parse_cron(text: str) -> Cron:
     """Raises InvalidRepeat, which says what part is wrong and what it could be."""
-    parts = text.split()
+    parts = _spelled_out(text.split())
     if len(parts) == len(_FIELDS) + 1 and parts[-1][0] in {"*", "?", *"0123456789"}:
         raise InvalidRepeat(
             "this cron pattern has six fields. There is none for seconds: it is minute hour day month weekday, and a"
@@ -216,6 +226,16 @@ def parse_cron(text: str) -> Cron:
         runs_at_each="*" in {minute[0], hour[0]},
         zone=_zone(parts[5] if len(parts) > len(_FIELDS) else "UTC"),
     )
+
+
+def _spelled_out(parts: list[str]) -> list[str]:
+    """With the fields in place of a nickname."""
+    if not parts[0].startswith("@"):
+        return parts
+    if (fields := _NICKNAMES.get(parts[0].upper())) is None:
+        known = ", ".join(map(str.lower, _NICKNAMES))
+        raise InvalidRepeat(f"{parts[0]!r:.60} is none of {known}, after which a time zone may stand")
+    return [*fields.split(), *parts[1:]]
 
 
 def _sorted(field: _Field, items: list[str]) -> tuple[int, ...]:

@@ -41,6 +41,13 @@ def times(pattern: str, after: str, count: int) -> list[str]:
         ("0 0 * * FRIL,1L", "2026-11-18 00:00:00", ["11-27 00:00", "11-30 00:00", "12-25 00:00", "12-28 00:00"]),
         ("0 0 13 * FRI", "2026-11-12 12:00:00", ["11-13 00:00", "11-20 00:00"]),
         ("0 0 */2 * FRI", "2026-11-12 12:00:00", ["11-13 00:00", "11-27 00:00"]),
+        ("@hourly", "2026-11-18 23:59:30", ["11-19 00:00", "11-19 01:00"]),
+        (" @Daily", "2026-11-18 12:00:00", ["11-19 00:00", "11-20 00:00"]),
+        ("@midnight UTC", "2026-11-18 12:00:00", ["11-19 00:00", "11-20 00:00"]),
+        ("@weekly", "2026-11-18 12:00:00", ["11-22 00:00", "11-29 00:00"]),
+        ("@monthly", "2026-11-18 12:00:00", ["12-01 00:00", "01-01 00:00"]),
+        ("@yearly", "2026-11-18 12:00:00", ["01-01 00:00", "01-01 00:00"]),
+        ("@annually", "2026-11-18 12:00:00", ["01-01 00:00"]),
     ],
 )
 def test_examples(pattern: str, after: str, found: list[str]) -> None:
@@ -50,6 +57,7 @@ def test_examples(pattern: str, after: str, found: list[str]) -> None:
 @pytest.mark.parametrize(
     ("pattern", "after", "found"),
     [
+        ("@daily Europe/Berlin", "2026-10-24 00:00:00", ["10-25 00:00 +0200", "10-26 00:00 +0100"]),
         ("0 9 * * * Europe/Berlin", "2026-10-24 00:00:00", ["10-24 09:00 +0200", "10-25 09:00 +0100"]),
         ("30 2 * * * Europe/Berlin", "2026-03-28 12:00:00", ["03-29 03:30 +0200", "03-30 02:30 +0200"]),
         ("45,15 2,3 * * * Europe/Berlin", "2026-03-29 00:59:00", ["03-29 03:15 +0200", "03-29 03:45 +0200"]),
@@ -89,6 +97,10 @@ def test_clocks_that_are_put_forward_and_back(pattern: str, after: str, found: l
         ("0 9 * * * Mars/Olympus", "there is no time zone 'Mars/Olympus'"),
         ("0 9 * * * ../../etc/passwd", "there is no time zone"),
         ("0 9 * * * Europe", "there is no time zone 'Europe'"),
+        ("@reboot", "'@reboot' is none of @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly"),
+        ("@ daily", "'@' is none of @yearly"),
+        ("@daily Mars/Olympus", "there is no time zone 'Mars/Olympus'"),
+        ("@daily * *", "five fields"),
         ("0 " + "1," * 99 + "1 * * *", "at most 200 characters"),
     ],
 )
@@ -139,6 +151,7 @@ def test_a_pattern_is_shown_as_it_is_meant() -> None:
     cron = parse_repeat("  0  9 * *  mon-fri   Europe/Berlin ")
     assert isinstance(cron, Cron)
     assert str(cron) == "0 9 * * MON-FRI Europe/Berlin"
+    assert str(parse_repeat("@daily  Europe/Berlin")) == "0 0 * * * Europe/Berlin"
 
 
 def test_a_year_of_them_has_no_two_at_once() -> None:
