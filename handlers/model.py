@@ -117,6 +117,11 @@ class Handler:
         return self.options.get("max_per_key")
 
     @property
+    def max_wait_s(self) -> int | None:
+        """How long after its time a job may start; None: however late."""
+        return self.options.get("max_wait_s")
+
+    @property
     def lease_s(self) -> int | None:
         """How long a worker has a job without renewal, if it does not say so itself."""
         return self.options.get("lease_s")

@@ -54,6 +54,7 @@ OPTIONS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
         "retry_window_s": (1, 31_536_000),
         "lease_s": (1, 86_400),
         "max_per_key": (1, 10_000),
+        "max_wait_s": (1, 31_536_000),
         "printed_jobs": (0, 1),
     }
 )

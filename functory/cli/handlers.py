@@ -90,8 +90,8 @@ def _add_put(actions: Commands) -> None:
         type=number_pair,
         action="append",
         metavar="NAME=NUMBER",
-        help="max_batch, max_per_key, max_attempts, retry_base_ms, retry_max_ms, retry_window_s, keep_processes, "
-        "printed_jobs; lease_s (of a type that workers serve)",
+        help="max_batch, max_per_key, max_wait_s, max_attempts, retry_base_ms, retry_max_ms, retry_window_s, "
+        "keep_processes, printed_jobs; lease_s (of a type that workers serve)",
     )
     put.add_argument(
         "--reset", action="store_true", help="settings that are not given get their defaults, and do not stay"

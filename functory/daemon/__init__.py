@@ -15,6 +15,7 @@ last_owner.py         takes over what the last process in this folder left claim
 hearing.py            what it does when another daemon tells it something
 vitals.py             health, gauges, and what the daemon tells the others about itself
 upkeep.py             what has to happen again and again: leases, sysid, purges, alerts
+late_jobs.py          ends jobs that waited for longer than their type allows
 alert_watch.py        looks at the alert rules of all tenants
 retention.py          how long failed jobs are kept
 served_time.py        since when jobs wait too long

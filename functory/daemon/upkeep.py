@@ -13,6 +13,7 @@ from functory.config import Settings
 from functory.daemon.alert_watch import LOOK_EVERY_S, AlertWatch
 from functory.daemon.garbage_collector import GrowthCollector, own_resident_bytes
 from functory.daemon.joining import sysid_lease_s
+from functory.daemon.late_jobs import LateJobs
 from functory.daemon.package_collector import PackageCollector
 from functory.daemon.parts import Parts
 from functory.daemon.retention import failed_before_ms, keeps_for_ever, nearly_full
@@ -63,6 +64,7 @@ class Upkeep:
         self._seen = vitals.seen
         self._garbage = GrowthCollector(own_resident_bytes)
         self._served = ServedTime(parts.shared.store, settings.keep_waiting_s, _PURGE_EVERY_S)
+        self._late = LateJobs(parts.shared, parts.executor.handlers, parts.tenants, parts.executor.seen)
         self._behind_ms: int | None = None
         """How far the wall clock was behind the monotonic one when it was least behind since leases were cut."""
         self._stale: dict[Lease, bool] = {}
@@ -82,6 +84,7 @@ class Upkeep:
             "renew_sysid": (sysid_lease_s(settings) / 3, self.renew_sysid),
             "keep_spare": (sysid_lease_s(settings) / 3, self._joining.keep_spare),
             "expire_leases": (settings.poll_s, self.expire_leases),
+            "end_late": (settings.poll_s, self.end_late),
             "refresh_tenants": (settings.poll_s, self._executor.refresh_tenants),
             "purge": (_PURGE_EVERY_S, self.purge),
             "sweep": (_SWEEP_EVERY_S, self._runner.sweep),
@@ -202,6 +205,11 @@ class Upkeep:
             self._progress.beat("purge")
             if report.purged or report.abandoned:
                 log.info("upkeep.purged", extra={"purged": report.purged, "abandoned": report.abandoned})
+
+    async def end_late(self) -> None:
+        if await self._late.look():
+            self._executor.wake()  # for parents whose last child ended
+            self._workers.wake()
 
     async def collect_folders(self) -> None:
         removed = await self._folders.collect(self._clock.now_ms())

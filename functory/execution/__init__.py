@@ -6,7 +6,7 @@ slots.py             the batches that run; due_alarm.py when to look for jobs th
 straight/            jobs that start before the store has them
 batches.py           one batch: to the runner, and to the outbox; keyed_starts.py when those of types with keys start
 handler_cache.py     handlers by version; handlers_in_force.py that of a type; handler_document.py their stored form
-leases.py            what this daemon has claimed, and may still start
+leases.py            what this daemon has claimed, and may still start; late.py what came too late for that
 tenant_book.py       what each tenant may have
 outcomes.py          what becomes of a job that stopped; failure_message.py the line that says why it failed
 wishes.py            jobs that a job asked for; families.py what a parent is told of its children

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from functory.execution.afterwards import NOTHING_MORE, Afterwards, afterwards_of, kept, passed_on
 from functory.execution.families import read_children
+from functory.execution.late import end_late, part_late
 from functory.execution.leases import MayStart
 from functory.execution.outbox import Outbox
 from functory.execution.outcomes import give_up, releases_or_refusals
@@ -70,6 +71,9 @@ class Batches:
 
         incarnation: of the tenant that the jobs and the handler are of. If another is known to have the name by now,
         the jobs are given back."""
+        now_ms = self._clock.now_ms()
+        jobs, late = part_late(jobs, handler, now_ms)
+        self._outbox.put([(job, end_late(job, now_ms), ()) for job in late])
         exhausted = [job for job in jobs if job.attempts > retry.max_attempts]
         afterwards = afterwards_of(handler)
         self._give_up(exhausted, afterwards)

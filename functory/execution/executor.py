@@ -84,7 +84,7 @@ class Executor:
         self._batches = Batches(shared.store, runner, outbox, tenants, shared.clock)
         self._keyed = KeyedStarts(shared.clock, policy.costs)
         self._outlook = Outlook(shared.store, shared.clock, 2 * settings.poll_s, self.meet_tenants)
-        self.unreadable = self._outlook.why_unreadable
+        self.unreadable, self.seen = self._outlook.why_unreadable, self._outlook.seen
         self._offers = Offers(self._outlook, policy, tenants, shared.clock)
         self._claims = ClaimsUnderWay(shared, self._lease_ms, self._batches.give_back)
         self.leases = HeldLeases(shared.clock, self._lease_ms)

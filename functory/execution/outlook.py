@@ -40,6 +40,7 @@ class Outlook:
         """Jobs of all types with a handler that waited, without those that claims under way were taking."""
         self._seen: dict[str, WaitingType] = {}
         """What the last look saw of types that could run."""
+        self._looked: Sequence[WaitingType] = ()
         self.untried: dict[str, float] = {}
         """Runnable types for which no claim was tried, and since when."""
         self._counted: dict[str, int] = {}
@@ -78,6 +79,7 @@ class Outlook:
             raise
         self._asked = set()
         self.looked_s = now_s
+        self._looked = waiting
         self._counted_out = dict(taken)
         self._counted = {each.jobtype: each.waiting for each in waiting}
         for jobtype, (_, waited) in list(self._resting.items()):
@@ -95,6 +97,10 @@ class Outlook:
         self._seen = {each.jobtype: each for each in able}
         self.untried = {each.jobtype: self.untried.get(each.jobtype, now_s) for each in runnable}
         return runnable
+
+    def seen(self) -> Sequence[WaitingType]:
+        """All types with a handler of which jobs waited at the last look, wherever they run."""
+        return self._looked
 
     def cannot_read(self, jobtype: str, version: int, reason: str) -> None:
         """The handler of that version cannot be read here."""

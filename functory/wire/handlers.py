@@ -44,8 +44,8 @@ class HandlerBody(Request):
     on_failure: Annotated[str, Meta(max_length=127, description="type that gets the result of jobs that failed")] = ""
     keep: Annotated[Literal["all", "failed", "none"], Meta(description="which ended jobs are kept")] = "all"
     domain: Annotated[str, Meta(max_length=255, description="rate domain of its jobs that name none")] = ""
-    options: Annotated[dict[str, int], Meta(description="max_batch, max_per_key, max_attempts, ...")] = field(
-        default_factory=dict
+    options: Annotated[dict[str, int], Meta(description="max_batch, max_per_key, max_wait_s, max_attempts, ...")] = (
+        field(default_factory=dict)
     )
     lock: Annotated[dict[str, Any] | None, Meta(description="the lock of its packages, as it was shown")] = None
     entry: Annotated[str, Meta(max_length=240, description="of a folder: the file whose text is the body")] | None = ""

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from functory.execution.afterwards import NOTHING_MORE, afterwards_of, kept, passed_on
 from functory.execution.handler_cache import HandlerCache
+from functory.execution.late import end_late, part_late
 from functory.execution.outbox import Outbox
 from functory.execution.outcomes import give_up, retry_policy
 from functory.execution.tenant_book import TenantBook
@@ -117,6 +118,8 @@ class Claims:
 
     def _keep(self, jobs: Sequence[Job], handler: Handler, version: int, now_ms: int) -> list[Taken]:
         """Those that may run are held from now on; the others are given up."""
+        jobs, late = part_late(jobs, handler, now_ms)
+        self._outbox.put([(job, end_late(job, now_ms), ()) for job in late])
         retry = retry_policy(handler, self._defaults.retry)
         exhausted = [job for job in jobs if job.attempts > retry.max_attempts]
         afterwards = afterwards_of(handler)

@@ -148,18 +148,22 @@ class CheckedQueue(CheckedCore, JobQueue):
         waiting_before_ms: int,
         failed_before_ms: int | None = None,
         tenant: str | None = None,
+        jobtype: str | None = None,
         limit: int = 1000,
     ) -> ExpireReport:
         check_time("now_ms", now_ms)
         check_range("limit", limit, 1, MAX_BATCH)
         if tenant is not None:
             check_tenant(tenant)
+        if jobtype is not None:
+            checked_tenant_of(jobtype)
         return await self._back.expire_jobs(
             now_ms=now_ms,
             done_before_ms=done_before_ms,
             waiting_before_ms=waiting_before_ms,
             failed_before_ms=failed_before_ms,
             tenant=tenant,
+            jobtype=jobtype,
             limit=limit,
         )
 

@@ -216,6 +216,7 @@ class JobQueue(abc.ABC):
         waiting_before_ms: int,
         failed_before_ms: int | None = None,
         tenant: str | None = None,
+        jobtype: str | None = None,
         limit: int = 1000,
     ) -> ExpireReport:
         """Upkeep: purge archived jobs that ended before done_before_ms (result and payload with them), and before
@@ -224,6 +225,7 @@ class JobQueue(abc.ABC):
         back when it was added, or ended a round, waits since then, and one that was given back since its claim.
 
         A child stays as long as its parent may ask for it: until that is over, or its round if it repeats.
+        tenant, jobtype: only jobs of it.
 
         At most limit jobs in one step, so that nothing waits for it; call again while more is True. Cost: also on the
         jobs that were due before waiting_before_ms and have not waited for so long, and on children that stay.

@@ -25,7 +25,7 @@ def curl() -> str:
 
 
 async def test_the_commands_of_the_page_work(tmp_path: Path, curl: str) -> None:
-    album, keyed, chain, together, feed, schedule, report, changes, many = SAMPLES
+    album, keyed, late, chain, together, feed, schedule, report, changes, many = SAMPLES
     async with daemon(tmp_path / "data") as server:
         commands = f"{Path(sys.executable).parent}:{curl.rpartition('/')[0]}:/usr/bin:/bin"
         exported = dict(setting.split("=") for setting in EXPORTED.split())
@@ -53,6 +53,7 @@ async def test_the_commands_of_the_page_work(tmp_path: Path, curl: str) -> None:
         assert listed.endswith(ALBUM.strip())
         assert re.findall(r"piece +archived +ok +200 +(.+)", listed) == ['"ONE"', '"TWO"', '"TWO AND A HALF"']
         assert '"booked bob +7"' in await run(keyed)
+        assert '"the code is 4711"' in await run(late)
         assert '{"sum":7}' in await run(chain)
         assert len((await run(together)).split()) == 2
         assert await run(f"python - <<'END'\n{SYNCHRONOUS}END\n") == "BACK\nok\n"

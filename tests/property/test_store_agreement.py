@@ -134,14 +134,22 @@ class StoreAgreement(Agreement):
     def expire_locks(self, owner: str | None) -> None:
         self.both("expire_locks", now_ms=self.now_ms, owner=owner)
 
-    @rule(done_age_ms=ages, waiting_age_ms=ages, failed_age_ms=st.none() | ages)
-    def expire_jobs(self, done_age_ms: int, waiting_age_ms: int, failed_age_ms: int | None) -> None:
+    @rule(
+        done_age_ms=ages,
+        waiting_age_ms=ages,
+        failed_age_ms=st.none() | ages,
+        jobtype=st.none() | st.sampled_from(JOBTYPES),
+    )
+    def expire_jobs(
+        self, done_age_ms: int, waiting_age_ms: int, failed_age_ms: int | None, jobtype: str | None
+    ) -> None:
         self.both(
             "expire_jobs",
             now_ms=self.now_ms,
             done_before_ms=self.now_ms - done_age_ms,
             waiting_before_ms=self.now_ms - waiting_age_ms,
             failed_before_ms=None if failed_age_ms is None else self.now_ms - failed_age_ms,
+            jobtype=jobtype,
         )
 
     @rule(tenant=st.sampled_from(TENANTS), number=numbers, running=st.booleans())

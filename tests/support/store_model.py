@@ -7,6 +7,7 @@ only; single-threaded; no limits on sizes.
 import copy
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from typing import Any
 
 from store.base import (
     AddReport,
@@ -309,14 +310,14 @@ class StoreModel(CountedModel):
             entry.queue(entry.job.due_ms)
         return len(lapsed)
 
-    def expire_jobs(
-        self, *, now_ms: int, done_before_ms: int, waiting_before_ms: int, failed_before_ms: int | None = None
-    ) -> ExpireReport:
+    def expire_jobs(self, *, now_ms: int, done_before_ms: int, waiting_before_ms: int, **rare: Any) -> ExpireReport:
+        failed_before_ms, jobtype = rare.get("failed_before_ms"), rare.get("jobtype")
         failed_ms = done_before_ms if failed_before_ms is None else failed_before_ms
         bad = {Code.FAILED, Code.ABANDONED}
-        ended = [e for e in self.entries.values() if e.is_over_for(self.entries.get(e.job.parent))]
+        mine = [e for e in self.entries.values() if jobtype in {None, e.job.jobtype}]
+        ended = [e for e in mine if e.is_over_for(self.entries.get(e.job.parent))]
         old = [e for e in ended if e.done_ms < (failed_ms if e.outcome and e.outcome.code in bad else done_before_ms)]
-        waiting = [e for e in self.entries.values() if e.queued and e.waits_since_ms < waiting_before_ms]
+        waiting = [e for e in mine if e.queued and e.waits_since_ms < waiting_before_ms]
         waiting = [e for e in waiting if not e.job.repeat or e.schedule.regular_ms is not None]
         self._remove(old)
         for entry in waiting:

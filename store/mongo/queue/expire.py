@@ -84,9 +84,12 @@ class MongoExpire(Core):
         waiting_before_ms: int,
         failed_before_ms: int | None = None,
         tenant: str | None = None,
+        jobtype: str | None = None,
         limit: int = 1000,
     ) -> ExpireReport:
         where: Document = {} if tenant is None else {"type": schema.types_of(tenant)}
+        if jobtype is not None:
+            where = {"type": jobtype}
         failed_ms = done_before_ms if failed_before_ms is None else failed_before_ms
         archived = await _oldest_ended(self, where, _DONE, done_before_ms, limit)
         archived += await _oldest_ended(self, where, _FAILED, failed_ms, limit - len(archived))

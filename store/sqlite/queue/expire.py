@@ -45,6 +45,10 @@ WAITING_LONG: Final = (
     f" AND (?1 IS NULL OR l.type IN (SELECT type FROM types WHERE tenant = ?1)) AND {_WAITED} LIMIT ?3"
 )
 """In one statement, for a tenant may have very many lanes."""
+WAITING_LONG_OF_TYPE: Final = (
+    "SELECT n FROM lanes l CROSS JOIN jobs j ON j.lane = l.lane WHERE l.type = (SELECT type FROM types WHERE"
+    f" jobtype = ?1) AND l.waiting + l.deferred > 0 AND {_WAITED} LIMIT ?3"
+)
 _UNASKED: Final = (
     f"NOT EXISTS (SELECT 1 FROM jobs p WHERE p.id = j.parent AND p.state {LIVE}"
     " AND (ifnull(p.repeat, '') = '' OR j.created >= ifnull(p.planned, p.due)))"
@@ -119,8 +123,9 @@ class Before(NamedTuple):
         return self.failed_ms if code in _FAILED else self.done_ms
 
 
-def find_old(conn: apsw.Connection, tenant: str | None, before: Before, limit: int) -> Old:
-    types = fetch(conn, f"SELECT t.type, {ENDED} FROM types t WHERE ?1 IS NULL OR t.tenant = ?1", (tenant,))
+def find_old(conn: apsw.Connection, tenant: str | None, jobtype: str | None, before: Before, limit: int) -> Old:
+    which = "?1 IS NULL OR t.tenant = ?1" if jobtype is None else "t.jobtype = ?1"
+    types = fetch(conn, f"SELECT t.type, {ENDED} FROM types t WHERE {which}", (jobtype or tenant,))
     archived: list[int] = []
     sql = (
         f"SELECT n FROM jobs j WHERE state = {State.ARCHIVED} AND type = ? AND code = ? AND done < ? AND {_UNASKED}"
@@ -133,7 +138,8 @@ def find_old(conn: apsw.Connection, tenant: str | None, before: Before, limit: i
         archived.extend(n for (n,) in fetch(conn, sql, (*pair, before.ended_ms(pair[1]), left)))
     waiting: list[int] = []
     if before.waiting_ms > 0 and len(archived) < limit:
-        found = fetch(conn, WAITING_LONG, (tenant, before.waiting_ms, limit - len(archived)))
+        sql = WAITING_LONG if jobtype is None else WAITING_LONG_OF_TYPE
+        found = fetch(conn, sql, (jobtype or tenant, before.waiting_ms, limit - len(archived)))
         waiting = [n for (n,) in found]
     return Old(archived, waiting, more=len(archived) + len(waiting) >= limit)
 

@@ -106,11 +106,12 @@ class SqliteQueue(SqliteCore, JobQueue):
         waiting_before_ms: int,
         failed_before_ms: int | None = None,
         tenant: str | None = None,
+        jobtype: str | None = None,
         limit: int = 1000,
     ) -> ExpireReport:
         failed_ms = done_before_ms if failed_before_ms is None else failed_before_ms
         before = expire.Before(done_before_ms, failed_ms, waiting_before_ms)
-        old = await self._read(lambda conn: expire.find_old(conn, tenant, before, limit))
+        old = await self._read(lambda conn: expire.find_old(conn, tenant, jobtype, before, limit))
         if not old.archived and not old.waiting:
             return ExpireReport(0, 0, more=False)
         return await self._write(lambda tx: expire.expire_jobs(tx, old, before, now_ms), bulk=True)

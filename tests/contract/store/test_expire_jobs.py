@@ -1,7 +1,9 @@
 """Retention: archived jobs by their real end, waiting ones that nobody came for, in bounded steps."""
 
+from typing import Any
+
 from store.base import Code, JobFilter, JobState, Rearm, Store, Unclaim
-from tests.support.jobs import OWNER, T0, TENANT, archive, claim, job_id, new_job, new_jobs, outcome
+from tests.support.jobs import OWNER, T0, TENANT, archive, claim, ids, job_id, new_job, new_jobs, outcome
 
 
 async def test_archived_jobs_are_purged_by_the_time_they_ended(store: Store) -> None:
@@ -83,6 +85,19 @@ async def test_retention_of_one_tenant_leaves_the_others(store: Store) -> None:
     report = await store.expire_jobs(now_ms=T0 + 9, done_before_ms=T0 + 10, waiting_before_ms=0, tenant=TENANT)
     assert report.purged == 0
     assert (await store.get_usage("other")).jobs == 1
+
+
+async def test_what_waits_of_one_type_is_ended_in_steps_and_others_wait_on(store: Store) -> None:
+    mine = [*new_jobs(5, jobtype="acme-a"), *new_jobs(2, start=5, jobtype="acme-a", domain="d", priority=1000)]
+    mine += [new_job(7, jobtype="acme-a", key="ada"), new_job(8, jobtype="acme-a", dt_ms=T0 + 5)]
+    await store.add_jobs([*mine, new_job(20, jobtype="acme-b"), new_job(21, jobtype="other-a")], now_ms=T0)
+    how: dict[str, Any] = {"done_before_ms": 0, "waiting_before_ms": T0 + 1, "jobtype": "acme-a", "limit": 3}
+    reports = [await store.expire_jobs(now_ms=T0 + 9, **how) for _ in range(4)]
+    assert [tuple(report) for report in reports] == [(0, 3, True), (0, 3, True), (0, 2, False), (0, 0, False)]
+    waiting = await store.get_waiting_jobtypes(now_ms=T0 + 9)
+    assert {each.jobtype: each.waiting for each in waiting} == {"acme-a": 1, "acme-b": 1, "other-a": 1}
+    assert ids(await claim(store, now_ms=T0 + 9, jobtype="acme-a")) == [job_id(8)]
+    assert (await store.expire_jobs(now_ms=T0 + 9, **how | {"jobtype": "acme-none"})) == (0, 0, False)
 
 
 async def test_running_jobs_are_never_expired(store: Store) -> None:

@@ -14,6 +14,7 @@ from tests.mutants.tables import (
     held_up,
     http_handlers,
     journal,
+    late_jobs,
     making,
     operations,
     rate_domains,
@@ -35,6 +36,7 @@ from tests.mutants.tables import (
 AREAS: dict[str, list[Mutant]] = {
     "durability": durability.MUTANTS,
     "journal": journal.MUTANTS,
+    "late_jobs": late_jobs.MUTANTS,
     "store_sqlite": store_sqlite.MUTANTS,
     "store_mongo": store_mongo.MUTANTS,
     "store_consumers": store_consumers.MUTANTS,

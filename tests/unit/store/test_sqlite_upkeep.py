@@ -67,7 +67,7 @@ async def search(folder: Path, lanes: int) -> int:
 
     def read(conn: apsw.Connection) -> Old:
         conn.set_progress_handler(tick, 10)
-        return find_old(conn, None, Before(T0 + 1, T0 + 1, 0), 10)
+        return find_old(conn, None, None, Before(T0 + 1, T0 + 1, 0), 10)
 
     async with SqliteStore(folder / f"{lanes}.db") as store:
         await store.add_jobs([new_job(n, domain=f"d{n}") for n in range(lanes)], now_ms=T0)
