@@ -12,7 +12,8 @@ authentication found; no tenant's name is ever taken from a request's content.
                        idempotency.py requests that are repeated under a key
     jobs.py            look at jobs, cancel; job_changes.py update, retry, delete; why.py why one is not running
     schedules.py       list, pause and resume jobs that repeat; the next times of a pattern
-    numbered.py        jobs by number; unseen.py those that the store does not have
+    numbered.py        jobs by number; unseen.py those that the store does not have;
+                       run_message.py what is told of the last run in a line
     job_log.py         the log of a job, also while it runs, and its progress
     bulk.py            cancel and delete many jobs by a filter; type_patterns.py types by pattern;
                        finding.py jobs by unique name, key and failure; searching.py by what is in them

@@ -12,6 +12,7 @@ from functory.operations.daemons import info_of
 from functory.operations.hosts import can_call_hosts
 from functory.operations.jobs import Queued, get_job
 from functory.operations.packages import packages_of
+from functory.operations.run_message import run_message
 from functory.operations.service import Service
 from functory.workers.asked_types import AskedTypes
 from functory.workers.unasked import JUST_NOW_MS
@@ -93,7 +94,8 @@ def _by_state(record: JobRecord, worker: str) -> _Finding | None:  # noqa: PLR09
         case JobState.ARCHIVED:
             code = outcome.code.value if outcome else "ok"
             when = iso_time(record.done_ms)
-            return "ended", f"it ended with {code} at {when}", {"code": code, "done_ms": record.done_ms}
+            told = f": {message}" if (message := run_message(record)) else ""
+            return "ended", f"it ended with {code} at {when}{told}", {"code": code, "done_ms": record.done_ms}
         case JobState.RUNNING if job.lock == OWNER:
             whose = f"worker {worker}" if worker else "a worker"
             text = f"{whose} has it, until {iso_time(job.dt_ms)} unless it renews its lease"

@@ -122,3 +122,13 @@ async def test_why_of_relatives_and_of_a_lost_lease(site: Site) -> None:
     assert await reason(site, parent) == "lease_lapsed"
     site.clock.advance(-2)
     assert job.id == parent
+
+
+async def test_a_job_that_waited_too_long_says_that_it_was_not_run(site: Site) -> None:
+    (job_id,) = await site.add("x")
+    assert (await site.get(f"/acme/job/{job_id}")).json["message"] == ""
+    await site.store.expire_jobs(now_ms=T0 + 99, done_before_ms=0, waiting_before_ms=T0 + 99, jobtype="acme-thumb")
+    told = "it had waited for too long, and was not run"
+    assert (await site.get(f"/acme/job/{job_id}")).json["message"] == told
+    assert (await site.get("/acme/results")).json["jobs"][0]["message"] == told
+    assert (await site.get(f"/acme/job/{job_id}/why")).json["text"].endswith(f": {told}")

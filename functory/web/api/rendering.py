@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from functory.intake.job_options import DEFAULT_PRIORITY
 from functory.operations.jobs import Queued
+from functory.operations.run_message import run_message
 from functory.wire.base import Encoding, to_wire
 from functory.wire.jobs import AttemptRow, FollowedJob, Job, Page
 from functory.wire.schedules import PauseRow, RoundRow
@@ -54,7 +55,7 @@ def show_job(found: JobRecord | Queued, *, whole: bool = True) -> Job:
     if outcome is not None:
         shown.code = outcome.code.value
         shown.exitcode = outcome.exitcode
-        shown.message = outcome.message
+        shown.message = run_message(found)
         shown.failure = outcome.fingerprint
         shown.started_ms = outcome.started_ms
         shown.done_ms = found.done_ms

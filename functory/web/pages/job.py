@@ -7,6 +7,7 @@ from aiohttp import web
 from functory.errors import Missing
 from functory.operations import handlers, job_changes, job_log, jobs, schedules
 from functory.operations.jobs import Queued
+from functory.operations.run_message import run_message
 from functory.operations.why import why
 from functory.web.api.large_job import result_answer
 from functory.web.http.answers import answer
@@ -90,7 +91,7 @@ async def show_job(call: PageCall) -> Page:
         "record": found,
         "is_bad": code in _BAD,
         "can_fix": code in _BAD and found.state in _AT_REST and await _can_fix(call, type_of(job.jobtype)),
-        "message": inert_text.line(outcome.message) if outcome else "",
+        "message": inert_text.line(run_message(found)),
         "payload": inert_text.show(job.data, found.data_bytes),
         "result": inert_text.show(outcome.result, found.result_bytes) if outcome and outcome.result else None,
         "log": inert_text.show(printed, is_log=True) if printed else None,

@@ -7,6 +7,7 @@ from functory.errors import InvalidInput
 from functory.operations import jobs
 from functory.operations.ages import AGES, ANY_AGE, span_of
 from functory.operations.finding import EVERY_STATE
+from functory.operations.run_message import run_message
 from functory.operations.searching import Listing, search
 from functory.web.pages import inert_text
 from functory.web.pages.call import PageCall
@@ -167,7 +168,7 @@ def line_of(record: JobRecord) -> JobLine:
         job.attempts,
         times.get(record.state, job.dt_ms),
         outcome.duration_us if outcome and not is_running else None,  # not of an earlier run
-        inert_text.line(outcome.message, 160) if outcome else "",
+        inert_text.line(run_message(record), 160),
         inert_text.line(" · ".join(filter(None, (job.unique, job.key, job.domain))), 160),
         inert_text.begin(job.data, record.data_bytes),
         record.is_on_hold,
