@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
@@ -170,6 +171,25 @@ async def test_the_header_is_the_key_of_jobs_of_several_types(site: Site) -> Non
     assert (await site.post("/acme/jobs", json=jobs, headers=keyed)).json == added.json
     assert (await site.post("/acme/jobs", json=jobs | {"idempotency_key": "order-17"})).json == added.json
     assert (await site.store.get_usage("acme")).jobs == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "how", "other"),
+    [
+        ("/jobber/queue", {"json": {"type": "thumb", "payload": "a\nb"}}, {"json": {"type": "thumb", "payload": "c"}}),
+        ("/add?jobtype=thumb", {"data": b"a\nb"}, {"data": b"c"}),
+    ],
+)
+async def test_paths_of_earlier_systems_take_the_header(
+    site: Site, path: str, how: dict[str, Any], other: dict[str, Any]
+) -> None:
+    keyed = {"Idempotency-Key": "order-17"}
+    added = await site.post(path, headers=keyed, **how)
+    assert added.status in {200, 201}, added.body
+    assert (await site.post(path, headers=keyed, **how)).json == added.json
+    assert (await site.post(path, headers=keyed, **other)).code == "idempotency_mismatch"
+    assert (await site.store.get_usage("acme")).jobs == len(added.json.get("ids", "1"))
+    assert (await site.post(path, **how)).json != added.json, "without a key, these are new jobs"
 
 
 @pytest.mark.parametrize(

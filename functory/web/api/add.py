@@ -7,7 +7,7 @@
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Final, NamedTuple
 
@@ -193,6 +193,25 @@ async def _wait_for_all(service: Service, added: Waited, is_heard: Callable[[], 
             left_bytes -= size_of(found)
             jobs.append(show_job(found, whole=left_bytes >= 0))
     return jobs
+
+
+async def add_lines_once(call: Call, who: Principal, type_name: str, body: bytes, key: str) -> list[str]:
+    """As `add_lines`, under an idempotency key."""
+    async with _room(call.web, who.tenant, body, _JOB_BYTES) as has_waited:
+        if has_waited:
+            call.refuse_unheard()
+            await call.stay_admitted()
+        jobs = [Submission(line) for line in await split_many(body, max_jobs(call.service), call.web.turns)]
+        return await add_once(call.web, who, type_name, jobs, key, body)
+
+
+async def add_once(
+    web_: Web, who: Principal, type_name: str, jobs: Sequence[Submission], key: str, content: bytes
+) -> list[str]:
+    """Jobs under an idempotency key, of a path that has no options. content: what identifies the request."""
+    fingerprint = await _fingerprint(type_name, AddQuery(), "lines", content)
+    submitted = await submit_once(web_.service, who, type_name, jobs, key=key, fingerprint=fingerprint)
+    return submitted.ids
 
 
 async def _add_one_by_one(call: Call, query: AddQuery, type_name: str, body: bytes, reading: Reading) -> list[str]:

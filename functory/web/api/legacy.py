@@ -5,9 +5,10 @@ from aiohttp import web
 from functory.errors import Forbidden, InvalidInput, Missing
 from functory.operations import daemons
 from functory.operations.principal import OPERATOR
-from functory.operations.submit import submit_lines
+from functory.operations.submit import Submission, submit_lines
 from functory.operations.tenants import get_tenant
-from functory.web.api.add import add_lines
+from functory.web.api.add import add_lines, add_lines_once, add_once
+from functory.web.api.idempotency_key import idempotency_key_of
 from functory.web.api.submission import added_json, payload_of
 from functory.web.http.answers import json_bytes
 from functory.web.http.endpoint import Call, check_type_name
@@ -22,7 +23,12 @@ routes = Routes()
 
 @routes.add("POST", "/jobber/queue", scope="submit", summary="Queue one job", status=201)
 async def queue_job(call: Call, body: QueueBody) -> Queued:
-    (job_id,) = await submit_lines(call.service, call.principal, body.type, [payload_of(body.payload, None)])
+    payload, key = payload_of(body.payload, None), idempotency_key_of(call.request.headers, None)
+    if key is None:
+        (job_id,) = await submit_lines(call.service, call.principal, body.type, [payload])
+    else:
+        job = Submission(payload)
+        (job_id,) = await add_once(call.web, call.principal, body.type, [job], key, payload)
     return Queued(job_id)
 
 
@@ -48,7 +54,10 @@ async def add_jobs(call: Call, query: AddByNameQuery) -> web.Response:
         if query.client not in {None, who.tenant}:
             raise Forbidden("client is not the tenant of the key", detail={"tenant": who.tenant})
     type_name = check_type_name(query.jobtype.removeprefix(jobtype_of(who.tenant, "")), "query", "jobtype")
-    return json_bytes(added_json(await add_lines(call.web, who, type_name, await call.read_body())))
+    body, key = await call.read_body(), idempotency_key_of(call.request.headers, None)
+    if key is None:
+        return json_bytes(added_json(await add_lines(call.web, who, type_name, body)))
+    return json_bytes(added_json(await add_lines_once(call, who, type_name, body, key)))
 
 
 @routes.add("POST", "/start", scope="operator", summary="Start jobs on this daemon again")

@@ -8,11 +8,11 @@ import msgspec
 
 import functory
 from functory.web.http.routes import Route
-from functory.wire.admin import NewKey, NewTenant, RateBody, RotateBody, TenantChange
+from functory.wire.admin import AddByNameQuery, NewKey, NewTenant, RateBody, RotateBody, TenantChange
 from functory.wire.base import NOT_BEFORE_A_NEWLINE, ErrorAnswer
 from functory.wire.consumers import ConsumerBody
 from functory.wire.handlers import HandlerBody, InvokeBody, RollbackBody, VersionQuery
-from functory.wire.jobs import AddQuery, CreateBody, LogText, NewJob, ReplayBody, RetryBody
+from functory.wire.jobs import AddQuery, CreateBody, LogText, NewJob, QueueBody, ReplayBody, RetryBody
 from functory.wire.secrets import SecretBody
 from functory.wire.workers import ReportBody, TakeBody
 from vocabulary.names import SYSID, TENANT, TYPE
@@ -143,6 +143,8 @@ def _operation(
         key = (
             " The header Idempotency-Key is the same as idempotency_key."
             if {AddQuery, CreateBody} & {route.query, route.body}
+            else " The header Idempotency-Key has the same jobs added once."
+            if {AddByNameQuery, QueueBody} & {route.query, route.body}
             else ""
         )
         steps = " With Accept: text/event-stream: events with its steps, then the answer." if route.progress else ""
