@@ -13,5 +13,6 @@ sizes.py       units of sizes
 signed_messages.py   messages that are signed as Standard Webhooks says
 terminal_codes.py   what programs colour their output with, taken out of a text
 token_bucket.py   the arithmetic of a rate with a burst
+rate_text.py   rates as people say them
 columns.py     named tuples by the batch
 """

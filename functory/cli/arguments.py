@@ -4,9 +4,7 @@ import argparse
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
-
-_UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+from typing import Any
 
 
 def pair(text: str) -> tuple[str, str]:
@@ -54,13 +52,12 @@ def _number(text: str) -> float:
 
 def per_second(text: str) -> float:
     """A rate: `5` or `5/s` a second, `10/m` in a minute, `1000/h` in an hour, `1/d` in a day."""
-    number, slash, unit = text.partition("/")
+    from vocabulary.rate_text import parse_rate  # noqa: PLC0415 (only for those who give one)
+
     try:
-        return float(number) / _UNITS_S[unit if slash else "s"]
-    except (ValueError, KeyError):
-        raise argparse.ArgumentTypeError(
-            f"{text!r:.80} is not a rate: 5 or 5/s, or another number a minute (10/m), an hour (h) or a day (d)"
-        ) from None
+        return parse_rate(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def positive(text: str) -> int:

@@ -6,6 +6,7 @@ from functory.cli.answers import inert, moment
 from functory.cli.arguments import per_second
 from functory.cli.commands import Commands
 from functory.cli.remote import add_remote, show, show_table
+from vocabulary.rate_text import rate_text
 
 if TYPE_CHECKING:
     import argparse
@@ -34,12 +35,12 @@ def add_commands(commands: Commands) -> None:
 async def run_rates(client: "Client", arguments: "argparse.Namespace") -> int:
     answer = await client.list_rates()
     rows = [
-        (inert(row.domain.encode()), f"{row.rate_per_s:g}", row.burst, *_tokens(row.tokens, row.next_ms))
+        (inert(row.domain.encode()), rate_text(row.rate_per_s), row.burst, *_tokens(row.tokens, row.next_ms))
         if not row.is_pattern
-        else (inert(row.domain.encode()), f"{row.rate_per_s:g}", row.burst, "each domain", "-")
+        else (inert(row.domain.encode()), rate_text(row.rate_per_s), row.burst, "each domain", "-")
         for row in answer.domains
     ]
-    headers = ["domain", "per second", "burst", "left now", "next token"]
+    headers = ["domain", "rate", "burst", "left now", "next token"]
     example = "Limit one: functory rate set DOMAIN RATE; jobs name it with --domain, or their handler has it"
     return show_table(arguments, answer, headers, rows, f"No rate domains. {example}")
 
@@ -48,7 +49,7 @@ async def run_get_rate(client: "Client", arguments: "argparse.Namespace") -> int
     found = await client.get_rate(arguments.domain)
     whose = "" if found.limit == found.domain else f", by {found.limit}"
     left, at = _tokens(found.tokens, found.next_ms)
-    text = f"{found.domain}: {found.rate_per_s:g} per second, burst {found.burst}{whose}; {left} left now"
+    text = f"{found.domain}: {rate_text(found.rate_per_s)}, burst {found.burst}{whose}; {left} left now"
     return show(arguments, found, inert((text if at == "-" else f"{text}, the next at {at}").encode()))
 
 
@@ -59,7 +60,7 @@ def _tokens(tokens: float, next_ms: int) -> tuple[str, str]:
 
 async def run_set_rate(client: "Client", arguments: "argparse.Namespace") -> int:
     await client.set_rate(arguments.domain, arguments.rate_per_s, burst=arguments.burst)
-    text = f"{arguments.domain}: {arguments.rate_per_s:g} per second, burst {arguments.burst}"
+    text = f"{arguments.domain}: {rate_text(arguments.rate_per_s)}, burst {arguments.burst}"
     return show(arguments, {"ok": True}, text)
 
 

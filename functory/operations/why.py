@@ -25,6 +25,7 @@ from runner.packages.source import State
 from store.base import Daemon, Job, JobRecord, JobState, RateState, TypeCounters
 from store.base import Handler as StoredHandler
 from vocabulary.names import WORKER, type_of
+from vocabulary.rate_text import rate_text
 from vocabulary.time_text import iso_time
 
 _HOLDS: Final = {
@@ -177,7 +178,7 @@ async def _obstacles(service: Service, tenant: str, record: JobRecord) -> AsyncI
         yield "in_line", text, {"ahead": ahead, "waiting": waiting}
     else:  # there is a token in this moment, and what is before it may take that
         rate_per_s = rate.domain.rate_per_s
-        text += f"; jobs of its rate domain {domain} start at {rate_per_s:g} a second"
+        text += f"; jobs of its rate domain {domain} start at {rate_text(rate_per_s)}"
         yield "in_line", text, {"ahead": ahead, "waiting": waiting, "domain": domain, "rate_per_s": rate_per_s}
 
 
@@ -192,7 +193,7 @@ def _about_rate(domain: str, rate: RateState) -> _Finding:
     limit = rate.domain.domain
     text = f"rate domain {domain} has no token until {iso_time(rate.next_ms)}"
     if limit != domain:
-        text += f": {limit} allows {rate.domain.rate_per_s:g} a second for each domain"
+        text += f": {limit} allows {rate_text(rate.domain.rate_per_s)} for each domain"
     return "rate_domain", text, {"domain": domain, "limit": limit, "until_ms": rate.next_ms}
 
 

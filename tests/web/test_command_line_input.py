@@ -245,8 +245,20 @@ async def test_a_closed_stream_is_no_traceback(site: Site, closed: str, status: 
 
 
 async def test_a_rate_may_be_said_by_the_minute_hour_or_day(terminal: Terminal) -> None:
-    for said, shown in (("5", "5"), ("5/s", "5"), ("30/m", "0.5"), ("900/h", "0.25"), ("1/d", "1.15741e-05")):
-        assert await terminal.run("rate", "set", "mail", said) == f"mail: {shown} per second, burst 1\n"
+    shown = {
+        "5": "5/s",
+        "5/s": "5/s",
+        "1200": "1,200/s",
+        "90/m": "1.5/s",
+        "30/m": "30/m",
+        "120/m": "2/s",
+        "7/h": "7/h",
+        "1/d": "1/d",
+    }
+    shown |= {"0.1": "6/m", "0.123456": "0.123456/s", "1e3": "1,000/s", "0.000001": "1e-06/s"}
+    for said, told in shown.items():
+        assert await terminal.run("rate", "set", "mail", said) == f"mail: {told}, burst 1\n"
+        assert f"mail    {told} " in await terminal.run("rate", "list")
 
 
 @pytest.mark.parametrize("said", ["10/x", "m", "10/", "/m", "ten"])

@@ -29,10 +29,10 @@ async def test_why_names_the_pattern_and_when_the_next_token_comes(site: Site) -
     answer = (await site.get(f"/acme/job/{second}/why")).json
     detail = {"domain": "mail:ada", "limit": "mail:*", "until_ms": T0 + 10_000}
     assert (answer["reason"], answer["detail"]) == ("rate_domain", detail)
-    assert "mail:* allows 0.1 a second for each domain" in answer["text"]
+    assert "mail:* allows 6/m for each domain" in answer["text"]
     answer = (await site.get(f"/acme/job/{other}/why")).json
     assert answer["reason"] == "in_line"
-    assert answer["text"].endswith("; jobs of its rate domain mail:bob start at 0.1 a second")
+    assert answer["text"].endswith("; jobs of its rate domain mail:bob start at 6/m")
 
 
 async def test_the_limit_that_holds_for_a_domain_is_found_by_its_name_or_by_a_pattern(site: Site) -> None:
@@ -53,11 +53,12 @@ async def test_limits_are_set_shown_and_deleted_on_their_page(site: Site) -> Non
     page = "/ui/t/acme/rates"
     async with visitor(site, "acme") as acme:
         assert "No limits yet." in (await acme.get(page)).text
-        for name, rate, burst in (("api", "2.5", ""), ("m<b>:*", "7", "3")):
+        for name, rate, burst in (("api", "2.5", ""), ("m<b>:*", "7/h", "3")):
             form = {"name": name, "rate_per_s": rate, "burst": burst}
             assert (await acme.post(page, form)).status == 303
         shown = (await acme.get(page)).text
         assert "m&lt;b&gt;:*" in shown
+        assert ("2.5/s" in shown, "7/h" in shown) == (True, True)
         assert ("2.5" in shown, "pattern</span>" in shown, "<b>:*" in shown) == (True, True, False)
         assert "by the pattern <bdi" in (await acme.get(f"{page}?domain=m%3Cb%3E:x")).text
         assert "No limit holds for" in (await acme.get(f"{page}?domain=other")).text

@@ -9,6 +9,7 @@ from functory.web.pages.call import PageCall, whole_number
 from functory.web.pages.declaration import Go, Page, Pages
 from store.base import RateState
 from store.errors import InvalidValue, NotFound
+from vocabulary.rate_text import parse_rate, rate_text
 
 pages = Pages()
 
@@ -29,6 +30,7 @@ async def list_rates(call: PageCall) -> Page:
         "page_limits": _PAGE_LIMITS,
         "asked": asked,
         "holds": await _find(call, asked) if asked else None,
+        "rate_text": rate_text,
         "typed": {name: call.form.get(name, "")[:_MOST_CHARS] for name in ("name", "rate_per_s", "burst")},
         "now_ms": call.now_ms,
     }
@@ -63,6 +65,6 @@ async def delete_rate(call: PageCall) -> Go:
 
 def _rate(text: str) -> float:
     try:
-        return float(text[:_MOST_CHARS])
-    except ValueError:
-        raise InvalidInput("the rate is not a number of jobs per second") from None
+        return parse_rate(text[:_MOST_CHARS])
+    except ValueError as error:
+        raise InvalidInput(str(error)) from None
