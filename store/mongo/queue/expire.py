@@ -18,10 +18,8 @@ from store.mongo.server import schema
 from store.mongo.server.blobs import kept_by
 from store.mongo.server.core import Core, once
 from store.mongo.server.driver import Cursor, Document
-from store.mongo.server.lane_opening import open_lanes_of
 from store.mongo.server.ledger import LAPSE_MS
 from store.mongo.server.tally import Effect, entering
-from store.mongo.server.turn_opening import open_turns_of
 from store.names import AHEAD_MS
 from store.values.jobs import ABANDONED, MOST_ATTEMPTS, NOT_ENDED_IN_TIME, ExpireReport, lost, with_attempt
 from vocabulary.states import FAILED_CODES, FINAL_CODES
@@ -35,7 +33,7 @@ _FAILED: Final = tuple(schema.ARCHIVED[code] for code in FAILED_CODES)
 
 
 _LAPSED_FIELDS: Final = frozenset(
-    {"type", "due", "d", "key", "dom", "prio", "attempts", "claimed", "lock", "past", "retry_after"}
+    {"type", "due", "d", "key", "dom", "prio", "token", "attempts", "claimed", "lock", "past", "retry_after"}
 )
 
 
@@ -46,18 +44,15 @@ class MongoExpire(Core):
         lapsed: Document = {"s": schema.RUNNING} | ({"at": {"$lte": now_ms}} if owner is None else {"lock": owner})
         needed = dict.fromkeys(_LAPSED_FIELDS, 1)
         rows = await jobs.find(lapsed, needed, hint=schema.UPKEEP).sort("at", 1).limit(limit).to_list(limit)
-        early = [row for row in rows if row["due"] > now_ms and not row.get("d")]
-        expired = len(await apply(self, [_defer_step(row, lapsed, now_ms) for row in early], now_ms))
-        if len(rows) > len(early):
+        noted = [row for row in rows if _is_noted(row, now_ms)]
+        expired = len(await apply(self, [_queue_step(row, lapsed, now_ms) for row in noted], now_ms))
+        if len(rows) > len(noted):
             # No counter changes with it: running is counted from its index.
             done = await jobs.update_many(
-                {"_id": {"$in": [row["_id"] for row in rows if row not in early]}, **lapsed},
+                {"_id": {"$in": [row["_id"] for row in rows if row not in noted]}, **lapsed},
                 [{"$set": {"s": schema.QUEUED, "at": "$due", "past": _past_and_lost(now_ms)}}, {"$unset": "lock"}],
             )
             expired += done.modified_count
-            late = [entering(Effect(row["type"], row["_id"], key=key_of(row)), row) for row in rows if row not in early]
-            await open_turns_of(self.collections, late)
-            await open_lanes_of(self.collections, late)
         await _promote_due(self, now_ms, limit)
         gone_before_ms, budget = now_ms - LAPSE_MS, Budget(_MOST_FOLLOWED)
         await finish_interrupted(self, now_ms, limit, gone_before_ms=gone_before_ms, budget=budget)
@@ -118,15 +113,26 @@ def _past_and_lost(now_ms: int) -> Document:
     return {"$slice": [{"$concatArrays": [{"$ifNull": ["$past", []]}, [run]]}, -MOST_ATTEMPTS]}
 
 
-def _defer_step(row: Document, lapsed: Document, now_ms: int) -> Step:
-    """A job that was started before the store had it may be due later than its lease lapses."""
+def _is_noted(row: Document, now_ms: int) -> bool:
+    """Whether the ledger must know that the job is queued again: its lane or its turn is to be opened, also after a
+    crash; or it counts as deferred, because one that was started before the store had it may be due later than its
+    lease lapses."""
+    return _is_early(row, now_ms) or bool(row.get("dom") or row.get("key"))
+
+
+def _is_early(row: Document, now_ms: int) -> bool:
+    return row["due"] > now_ms and not row.get("d", False)
+
+
+def _queue_step(row: Document, lapsed: Document, now_ms: int) -> Step:
     run = lost(row.get("claimed", 0), now_ms, is_fixed=row.get("retry_after") is not None)
     history = with_attempt(history_from(row), row["attempts"], run, row["lock"])
-    queued = {"s": schema.QUEUED, "at": row["due"], "d": True, "past": history_documents(history)}
+    is_early = _is_early(row, now_ms)
+    queued = {"s": schema.QUEUED, "at": row["due"], "past": history_documents(history)}
     return Step(
-        {"_id": row["_id"], "d": None, **lapsed},
-        {"$set": queued, "$unset": {"lock": ""}},
-        entering(Effect(row["type"], row["_id"], deferred=1, key=key_of(row)), row),
+        {"_id": row["_id"], "token": row["token"], "d": row.get("d"), **lapsed},
+        {"$set": queued | ({"d": True} if is_early else {}), "$unset": {"lock": ""}},
+        entering(Effect(row["type"], row["_id"], deferred=int(is_early), key=key_of(row)), row),
     )
 
 

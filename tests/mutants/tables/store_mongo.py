@@ -136,9 +136,15 @@ MUTANTS: list[Mutant] = [
     ),
     expire(
         "a renewal between read and write is ignored",
-        '{"_id": {"$in": [row["_id"] for row in rows if row not in early]}, **lapsed},',
-        '{"_id": {"$in": [row["_id"] for row in rows if row not in early]}},',
+        '{"_id": {"$in": [row["_id"] for row in rows if row not in noted]}, **lapsed},',
+        '{"_id": {"$in": [row["_id"] for row in rows if row not in noted]}},',
         tests=between("expire"),
+    ),
+    expire(
+        "a lapsed job of a rate domain is forgotten by a crash",
+        ' or bool(row.get("dom") or row.get("key"))',
+        "",
+        tests="tests/mongo/test_lapse_cut.py",
     ),
     expire(
         "a purge takes a job that was replayed meanwhile",
