@@ -288,6 +288,11 @@ MUTANTS: list[Mutant] = [
         '            _moved(look.lane, next_ms, look.lane["top"], until',
     ),
     ledger(
+        "a count that no majority confirmed is not made again",
+        "if is_unconfirmed or any(",
+        "if any(",
+    ),
+    ledger(
         "jobs that enter a lane are not found",
         "        await open_lanes_of(self._collections, effects)\n",
         "",
