@@ -291,6 +291,7 @@ MUTANTS: list[Mutant] = [
         "a count that no majority confirmed is not made again",
         "if is_unconfirmed or any(",
         "if any(",
+        tests="tests/mongo/test_ledger.py",
     ),
     ledger(
         "jobs that enter a lane are not found",
