@@ -11,6 +11,7 @@ from store.mongo.queue.create import drop_hidden
 from store.mongo.queue.deleted import keep_ids
 from store.mongo.queue.documents import history_documents, history_from, outcome_bytes
 from store.mongo.queue.endings import NEEDED, Step, archive_step, key_of
+from store.mongo.queue.old_names import drop_names
 from store.mongo.queue.rates import collect_full
 from store.mongo.queue.relatives import Budget, drop_extra_round, end_with_relatives
 from store.mongo.queue.seqs import close_stored
@@ -159,7 +160,8 @@ async def finish_interrupted(
     for row in await jobs.find(old, NEEDED, hint=schema.UPKEEP).limit(limit).to_list(limit):
         if not await is_waiting_to_appear(db, row):
             await drop_hidden(db, row, now_ms)
-    purged = jobs.find({"s": schema.PURGED}, {"blob": 1, "out.blob": 1}, hint=schema.UPKEEP)
+    needed = {"type": 1, "unique": 1, "blob": 1, "out.blob": 1}
+    purged = jobs.find({"s": schema.PURGED}, needed, hint=schema.UPKEEP)
     await _remove(db, await purged.limit(limit).to_list(limit), now_ms, keeps_ids=True)
     await close_stored(db, before_ms=now_ms - _SOON_MS)
     await db.collections.types.update_many(
@@ -231,6 +233,7 @@ async def _remove(db: Core, rows: Sequence[Document], now_ms: int, *, keeps_ids:
     if rows:
         await db.blobs.remove(file_id for row in rows for file_id in kept_by(row))
         ids = [row["_id"] for row in rows]
+        await drop_names(db, rows)
         if keeps_ids:
             await keep_ids(db, ids, now_ms)
         await db.collections.jobs.delete_many({"_id": {"$in": ids}, "s": schema.PURGED})

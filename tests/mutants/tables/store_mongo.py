@@ -291,13 +291,24 @@ MUTANTS: list[Mutant] = [
         "a count that no majority confirmed is not made again",
         "if is_unconfirmed or any(",
         "if any(",
-        tests="tests/mongo/test_ledger.py",
     ),
     ledger(
         "jobs that enter a lane are not found",
         "        await open_lanes_of(self._collections, effects)\n",
         "",
         tests="tests/contract/store/test_rate_patterns.py -k mongodb",
+    ),
+    create(
+        "a name that was removed and made anew is taken for the old one",
+        '"version": secrets.randbits(52)}',
+        '"version": 1}',
+        tests="tests/mongo/test_name_sweep.py",
+    ),
+    expire(
+        "names stay when their jobs are purged",
+        "        await drop_names(db, rows)\n",
+        "",
+        tests="tests/mongo/test_name_sweep.py",
     ),
     create(
         "a name is taken without looking whose it is",
