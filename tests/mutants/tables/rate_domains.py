@@ -22,7 +22,17 @@ under_way = in_file("functory/execution/claims_under_way.py", "tests/unit/functo
 executor = in_file("functory/execution/executor.py", "tests/unit/functory/test_token_pace.py")
 waits_in_mongo = in_file("store/mongo/queue/token_waits.py", "tests/mongo/test_rate_race.py")
 
+LANES = "tests/unit/store/test_sqlite_lanes.py"
+board = in_file("store/sqlite/records/scoreboard.py", LANES)
+listing = in_file("store/sqlite/queue/listing.py", LANES)
+sums = in_file("store/sqlite/file/claim_tables.py", LANES)
+
 MUTANTS: list[Mutant] = [
+    board("what waits without a domain is counted twice", "(waiting - counted if is_many else waiting)", "waiting"),
+    listing("jobs of lanes that waited for a token have no place", " OR l.until > ?3)", ")"),
+    listing("a position is beyond its cap", "if ahead < cap else 0", "if ahead < 0 else 0"),
+    sums("the counts of an older file are lost", "WHERE types.type = s.type;", "WHERE FALSE;"),
+    sums("running jobs are not counted", "running = running + NEW.running - OLD.running", "running = running"),
     rates(
         "a bucket is collected that a slower limit holds",
         "if found is None or tokens >= found.burst:",

@@ -105,10 +105,9 @@ async def count_all(folder: Path, lanes: int) -> int:
     return counted
 
 
-async def test_counters_do_not_look_for_due_jobs_in_each_lane(tmp_path: Path) -> None:
-    """They still add up the lanes."""
+async def test_counters_do_not_look_at_each_lane(tmp_path: Path) -> None:
     few, many = await count_all(tmp_path, 30), await count_all(tmp_path, 930)
-    assert (many - few) / 900 < 30
+    assert 0 < many <= few * 1.2
 
 
 async def test_counters_are_right_where_very_many_jobs_have_just_come_due(
