@@ -1,8 +1,11 @@
 """The ledger's own promises: writers come and go, and each change is counted once, whoever counts it."""
 
 import asyncio
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
+from pymongo.errors import BulkWriteError
 
 from store.errors import StoreUnavailable
 from store.mongo import MongoStore
@@ -67,3 +70,26 @@ async def test_counting_the_same_change_twice_changes_nothing(store: MongoStore,
             await store.collections.writers.update_many({}, {"$set": {"owner": "dead", "at": 0}})
             await other.expire_locks(now_ms=T0)
     assert await store.get_counters(TENANT, now_ms=T0) == before
+
+
+async def test_a_count_that_no_majority_confirmed_in_time_is_made_again(
+    store: MongoStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for a connection that is closed."""
+    real, tries = store.collections.counters.bulk_write, 0
+
+    async def unconfirmed(requests: Sequence[Any], **options: Any) -> Any:
+        nonlocal tries
+        tries += 1
+        if tries <= 2:
+            if tries == 2:  # the first is lost with the primary, the second is there, as far as anybody knows
+                await real(requests, **options)
+            problem = {"code": 91, "errmsg": "the primary steps down"}
+            raise BulkWriteError({"writeErrors": [], "writeConcernErrors": [problem]})
+        return await real(requests, **options)
+
+    monkeypatch.setattr(store.collections.counters, "bulk_write", unconfirmed)
+    await store.add_jobs(new_jobs(3), now_ms=T0)
+    assert tries >= 3
+    assert await waiting(store) == 3
+    assert (await store.get_usage(TENANT)).jobs == 3

@@ -15,7 +15,7 @@ changes.py       conditional updates in one bulk write, and their counting
 expire.py        lapsed leases, old jobs, traces of crashes
 seqs.py          the numbers of indexed queues
 window.py        the window of a consumer: what is held, what is let in
-deleted.py       ids of deleted jobs that may come again
+deleted.py       ids of deleted jobs that may come again; old_names.py unique names of jobs that are gone
 job_changes.py   update, cancel, replay and delete single jobs; indexed queues
 schedules.py     what a change makes of a job that repeats: its next round, a pause, an extra round
 numbers.py       numbers of jobs within their tenant

@@ -4,10 +4,12 @@ A claim is optimistic. It reads the head of the queue, together with what may fo
 on condition that nobody did before. In order of the index, so the cost is that of the jobs taken.
 """
 
+import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from store.errors import StoreCorrupt
 from store.mongo.queue.documents import job_from, kept_data
 from store.mongo.queue.domain_claim import claim_from_domains
 from store.mongo.queue.keyed_claim import take_turns
@@ -16,10 +18,13 @@ from store.mongo.queue.rates import limits_of
 from store.mongo.queue.taking import ORDER, Attempt, Room, leave_out, lock, with_payloads
 from store.mongo.server.core import Core, once
 from store.mongo.server.driver import Document, aggregate
-from store.mongo.server.schema import QUEUED
+from store.mongo.server.schema import QUEUED, RUNNING
 from store.names import MAX_DATA_BYTES, PRIORITIES
 from store.values.claims import Claim, ClaimedJobs
+from store.values.jobs import Job
 from vocabulary.names import tenant_of
+
+log = logging.getLogger("store.mongo")
 
 ATTEMPTS: Final = 8
 """How often a claim starts anew when other daemons took all that it had read."""
@@ -52,8 +57,20 @@ class MongoClaim(Core):
                 next_ms = await find_next_look(self, claim, has_keys=gate.keys, has_plain=bool(left))
             if taken or not tried:
                 break
-        jobs = [job_from(document, await self.blobs.get(kept_data(document))) for document in taken]
-        return ClaimedJobs(jobs, next_ms)
+        jobs = [await _delivered(self, document) for document in taken]
+        return ClaimedJobs([job for job in jobs if job is not None], next_ms)
+
+
+async def _delivered(db: Core, document: Document) -> Job | None:
+    """None: somebody has ended this delivery and removed the job, or its payload is lost. All that were claimed with it
+    are delivered all the same."""
+    try:
+        return job_from(document, await db.blobs.get(kept_data(document)))
+    except StoreCorrupt as error:
+        same = {"_id": document["_id"], "s": RUNNING, "lock": document["lock"], "token": document["token"]}
+        if await db.collections.jobs.find_one(same, {"_id": 1}) is not None:
+            log.warning("store.payload_lost", extra={"job": document["_id"], "reason": str(error)})
+        return None
 
 
 async def _with_limit(db: Core, claim: Claim, gate: "_Gate") -> Claim:

@@ -7,6 +7,7 @@ A unique name is one document that says which job has it. The name is taken whil
 wants it takes it over by compare and swap, so of two creators one gets it and the other finds that job.
 """
 
+import secrets
 from collections.abc import Sequence
 from math import inf
 from typing import Final
@@ -18,6 +19,7 @@ from store.mongo.queue.add import add_effect, insert_jobs, note_domains
 from store.mongo.queue.changes import apply
 from store.mongo.queue.documents import data_fields, job_document, job_state, kept_data
 from store.mongo.queue.endings import NEEDED, Step, as_read, key_of
+from store.mongo.queue.old_names import name_key
 from store.mongo.queue.relatives import (
     HOLD,
     follow,
@@ -197,7 +199,7 @@ async def _check_parent(db: Core, job: NewJob) -> None:
 
 
 async def find_name(db: Core, jobtype: str, unique: str) -> Document:
-    found = await db.collections.names.find_one({"_id": _name_key(jobtype, unique)})
+    found = await db.collections.names.find_one({"_id": name_key(jobtype, unique)})
     return found or {"job": None, "version": 0}
 
 
@@ -215,9 +217,10 @@ async def find_holder(db: Core, name: Document, now_ms: int) -> Document | None:
 
 async def take_name(db: Core, jobtype: str, unique: str, name: Document | None, job_id: str) -> bool:
     """Give the name to a job, if it is with whom it was when it was read, and that one has ended."""
-    key = _name_key(jobtype, unique)
+    key = name_key(jobtype, unique)
     if name is None or name["job"] is None:
-        fresh = {"_id": key, "type": jobtype, "job": job_id, "version": 1}
+        # A number that it did not have: one that was removed and made anew is another one.
+        fresh = {"_id": key, "type": jobtype, "job": job_id, "version": secrets.randbits(52)}
         try:
             await db.collections.names.insert_one(fresh)
         except DuplicateKeyError:
@@ -252,7 +255,7 @@ async def name_for_replay(db: Core, document: Document, now_ms: int) -> bool:
     behind = {"s": schema.HELD, "parent": None, "seq": {"$gt": document.get("seq", inf)}}
     changed = {"$unset": {"unique": ""}, "$inc": {"rev": 1}}
     nameless = await db.collections.jobs.update_one({"_id": holder["_id"], **behind}, changed)
-    key = _name_key(document["type"], document["unique"])
+    key = name_key(document["type"], document["unique"])
     return bool(nameless.matched_count) and await _pass_name(db, key, name, document["_id"])
 
 
@@ -324,7 +327,3 @@ async def drop_hidden(db: Core, document: Document, now_ms: int) -> None:
         await wake_parent(db, document["parent"], now_ms)
     if (await db.collections.jobs.delete_one(which)).deleted_count:
         await db.blobs.remove(kept_by(document))
-
-
-def _name_key(jobtype: str, unique: str) -> str:
-    return f"{jobtype}|{unique}"

@@ -11,6 +11,7 @@ from store.mongo.queue.create import drop_hidden
 from store.mongo.queue.deleted import keep_ids
 from store.mongo.queue.documents import history_documents, history_from, outcome_bytes
 from store.mongo.queue.endings import NEEDED, Step, archive_step, key_of
+from store.mongo.queue.old_names import drop_names
 from store.mongo.queue.rates import collect_full
 from store.mongo.queue.relatives import Budget, drop_extra_round, end_with_relatives
 from store.mongo.queue.seqs import close_stored
@@ -18,10 +19,8 @@ from store.mongo.server import schema
 from store.mongo.server.blobs import kept_by
 from store.mongo.server.core import Core, once
 from store.mongo.server.driver import Cursor, Document
-from store.mongo.server.lane_opening import open_lanes_of
 from store.mongo.server.ledger import LAPSE_MS
 from store.mongo.server.tally import Effect, entering
-from store.mongo.server.turn_opening import open_turns_of
 from store.names import AHEAD_MS
 from store.values.jobs import ABANDONED, MOST_ATTEMPTS, NOT_ENDED_IN_TIME, ExpireReport, lost, with_attempt
 from vocabulary.states import FAILED_CODES, FINAL_CODES
@@ -35,7 +34,7 @@ _FAILED: Final = tuple(schema.ARCHIVED[code] for code in FAILED_CODES)
 
 
 _LAPSED_FIELDS: Final = frozenset(
-    {"type", "due", "d", "key", "dom", "prio", "attempts", "claimed", "lock", "past", "retry_after"}
+    {"type", "due", "d", "key", "dom", "prio", "token", "attempts", "claimed", "lock", "past", "retry_after"}
 )
 
 
@@ -46,18 +45,15 @@ class MongoExpire(Core):
         lapsed: Document = {"s": schema.RUNNING} | ({"at": {"$lte": now_ms}} if owner is None else {"lock": owner})
         needed = dict.fromkeys(_LAPSED_FIELDS, 1)
         rows = await jobs.find(lapsed, needed, hint=schema.UPKEEP).sort("at", 1).limit(limit).to_list(limit)
-        early = [row for row in rows if row["due"] > now_ms and not row.get("d")]
-        expired = len(await apply(self, [_defer_step(row, lapsed, now_ms) for row in early], now_ms))
-        if len(rows) > len(early):
+        noted = [row for row in rows if _is_noted(row, now_ms)]
+        expired = len(await apply(self, [_queue_step(row, lapsed, now_ms) for row in noted], now_ms))
+        if len(rows) > len(noted):
             # No counter changes with it: running is counted from its index.
             done = await jobs.update_many(
-                {"_id": {"$in": [row["_id"] for row in rows if row not in early]}, **lapsed},
+                {"_id": {"$in": [row["_id"] for row in rows if row not in noted]}, **lapsed},
                 [{"$set": {"s": schema.QUEUED, "at": "$due", "past": _past_and_lost(now_ms)}}, {"$unset": "lock"}],
             )
             expired += done.modified_count
-            late = [entering(Effect(row["type"], row["_id"], key=key_of(row)), row) for row in rows if row not in early]
-            await open_turns_of(self.collections, late)
-            await open_lanes_of(self.collections, late)
         await _promote_due(self, now_ms, limit)
         gone_before_ms, budget = now_ms - LAPSE_MS, Budget(_MOST_FOLLOWED)
         await finish_interrupted(self, now_ms, limit, gone_before_ms=gone_before_ms, budget=budget)
@@ -121,15 +117,26 @@ def _past_and_lost(now_ms: int) -> Document:
     return {"$slice": [{"$concatArrays": [{"$ifNull": ["$past", []]}, [run]]}, -MOST_ATTEMPTS]}
 
 
-def _defer_step(row: Document, lapsed: Document, now_ms: int) -> Step:
-    """A job that was started before the store had it may be due later than its lease lapses."""
+def _is_noted(row: Document, now_ms: int) -> bool:
+    """Whether the ledger must know that the job is queued again: its lane or its turn is to be opened, also after a
+    crash; or it counts as deferred, because one that was started before the store had it may be due later than its
+    lease lapses."""
+    return _is_early(row, now_ms) or bool(row.get("dom") or row.get("key"))
+
+
+def _is_early(row: Document, now_ms: int) -> bool:
+    return row["due"] > now_ms and not row.get("d", False)
+
+
+def _queue_step(row: Document, lapsed: Document, now_ms: int) -> Step:
     run = lost(row.get("claimed", 0), now_ms, is_fixed=row.get("retry_after") is not None)
     history = with_attempt(history_from(row), row["attempts"], run, row["lock"])
-    queued = {"s": schema.QUEUED, "at": row["due"], "d": True, "past": history_documents(history)}
+    is_early = _is_early(row, now_ms)
+    queued = {"s": schema.QUEUED, "at": row["due"], "past": history_documents(history)}
     return Step(
-        {"_id": row["_id"], "d": None, **lapsed},
-        {"$set": queued, "$unset": {"lock": ""}},
-        entering(Effect(row["type"], row["_id"], deferred=1, key=key_of(row)), row),
+        {"_id": row["_id"], "token": row["token"], "d": row.get("d"), **lapsed},
+        {"$set": queued | ({"d": True} if is_early else {}), "$unset": {"lock": ""}},
+        entering(Effect(row["type"], row["_id"], deferred=int(is_early), key=key_of(row)), row),
     )
 
 
@@ -156,7 +163,8 @@ async def finish_interrupted(
     for row in await jobs.find(old, NEEDED, hint=schema.UPKEEP).limit(limit).to_list(limit):
         if not await is_waiting_to_appear(db, row):
             await drop_hidden(db, row, now_ms)
-    purged = jobs.find({"s": schema.PURGED}, {"blob": 1, "out.blob": 1}, hint=schema.UPKEEP)
+    needed = {"type": 1, "unique": 1, "blob": 1, "out.blob": 1}
+    purged = jobs.find({"s": schema.PURGED}, needed, hint=schema.UPKEEP)
     await _remove(db, await purged.limit(limit).to_list(limit), now_ms, keeps_ids=True)
     await close_stored(db, before_ms=now_ms - _SOON_MS)
     await db.collections.types.update_many(
@@ -228,6 +236,7 @@ async def _remove(db: Core, rows: Sequence[Document], now_ms: int, *, keeps_ids:
     if rows:
         await db.blobs.remove(file_id for row in rows for file_id in kept_by(row))
         ids = [row["_id"] for row in rows]
+        await drop_names(db, rows)
         if keeps_ids:
             await keep_ids(db, ids, now_ms)
         await db.collections.jobs.delete_many({"_id": {"$in": ids}, "s": schema.PURGED})

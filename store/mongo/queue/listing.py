@@ -21,7 +21,7 @@ from store.mongo.queue.documents import (
     record_from,
 )
 from store.mongo.server import schema
-from store.mongo.server.blobs import Kept
+from store.mongo.server.blobs import Kept, kept_by
 from store.mongo.server.core import Core, repeatable
 from store.mongo.server.driver import Document, aggregate
 from store.names import check_job_id
@@ -205,14 +205,22 @@ class MongoListing(Core):
 
 
 async def _whole(db: Core, which: Document, now_ms: int, max_bytes: int | None = None) -> JobRecord | None:
-    found = await db.collections.jobs.find_one(which | _visible())
-    if found is None:
-        return None
-    data = await db.blobs.get(kept_data(found), 0, max_bytes)
-    kept = kept_result(found)
-    result = None if kept is None else await db.blobs.get(kept, 0, max_bytes)
-    children = await count_children(db, [found])
-    return record_from(found, data, result, children.get(found["_id"], (0, 0)), now_ms)
+    """Again, if it was changed before all of it was read."""
+    while True:
+        found = await db.collections.jobs.find_one(which | _visible())
+        if found is None:
+            return None
+        try:
+            data = await db.blobs.get(kept_data(found), 0, max_bytes)
+            kept = kept_result(found)
+            result = None if kept is None else await db.blobs.get(kept, 0, max_bytes)
+        except StoreCorrupt:
+            again = await db.collections.jobs.find_one({"_id": found["_id"]}, {"blob": 1, "out.blob": 1})
+            if again is not None and kept_by(again) == kept_by(found):
+                raise
+            continue
+        children = await count_children(db, [found])
+        return record_from(found, data, result, children.get(found["_id"], (0, 0)), now_ms)
 
 
 async def _types_of(db: Core, tenant: str) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from store.mongo.queue.deleted import expire_ids
+from store.mongo.queue.old_names import sweep_names
 from store.mongo.records.daemons import forgotten
 from store.mongo.server import schema
 from store.mongo.server.core import Core, once, repeatable
@@ -233,6 +234,7 @@ class MongoScoreboard(Core):
                     removed += (await collection.delete_many({"_id": {"$in": ids}, **old})).deleted_count
         removed += await expire_ids(self, now_ms, limit - removed)
         await self.blobs.sweep(self.collections.jobs, now_ms=now_ms, limit=limit)
+        await sweep_names(self, limit)
         return removed
 
 

@@ -10,7 +10,7 @@ from io import BytesIO
 from typing import Final
 
 from bson import ObjectId
-from gridfs.errors import NoFile
+from gridfs.errors import CorruptGridFile, NoFile
 
 from store.errors import StoreCorrupt
 from store.mongo.server.driver import Bucket, Collection, Database, Document, bucket
@@ -40,7 +40,8 @@ class Blobs:
         return file_id
 
     async def get(self, kept: Kept, start: int = 0, length: int | None = None) -> bytes:
-        """All of it, or a part without reading the rest."""
+        """All of it, or a part without reading the rest. Raises StoreCorrupt: it is not there, or not whole, as it is
+        for who reads a document, and then what it refers to, while the job is changed."""
         if not isinstance(kept, ObjectId):
             return bytes(kept)[start : None if length is None else start + length]
         try:
@@ -48,7 +49,7 @@ class Blobs:
                 return await self._part(kept, start, length)
             content = BytesIO()
             await self._bucket.download_to_stream(kept, content)
-        except NoFile as error:
+        except (NoFile, CorruptGridFile) as error:
             raise StoreCorrupt(f"a job refers to the blob {kept}, which is not there") from error
         return content.getvalue()
 

@@ -38,6 +38,7 @@ class Core:
         self._client: Client | None = None
         self._under_way: set[asyncio.Task[Any]] = set()
         self.known_failures: set[tuple[str, str]] = set()
+        self.swept_name = ""
         self.deliveries = Deliveries()
         self.collections: Collections
         self.ledger: Ledger

@@ -201,7 +201,8 @@ class Ledger:
             )
         except BulkWriteError as error:
             problems = error.details["writeErrors"]
-            if any(problem["code"] != DUPLICATE_KEY for problem in problems):
+            is_unconfirmed = bool(error.details.get("writeConcernErrors"))
+            if is_unconfirmed or any(problem["code"] != DUPLICATE_KEY for problem in problems):
                 raise
             # There already: it has seen this number, or another writer made it in this moment. Without upsert
             # the condition tells the two apart.

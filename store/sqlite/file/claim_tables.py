@@ -1,4 +1,5 @@
-"""The migrations that made what claims read: turns of keys, ready times of lanes, waits for a token (schema.py)."""
+"""The migrations that made what claims read: turns of keys, ready times of lanes, waits for a token; and sums of lanes
+(schema.py)."""
 
 from typing import Final
 
@@ -86,3 +87,22 @@ CREATE TABLE token_waits (
 CREATE INDEX token_waits_at ON token_waits (type, at);
 """
 """The rate domain whose token a closed turn waits for, and when each such domain has one: see queue/token_waits.py."""
+
+SUMS: Final = """
+ALTER TABLE types ADD COLUMN waiting INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE types ADD COLUMN deferred INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE types ADD COLUMN running INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE types ADD COLUMN stored INTEGER NOT NULL DEFAULT 0;
+UPDATE types SET waiting = s.waiting, deferred = s.deferred, running = s.running, stored = s.stored
+FROM (SELECT type, sum(waiting) AS waiting, sum(deferred) AS deferred, sum(running) AS running, sum(stored) AS stored
+      FROM lanes GROUP BY type) AS s
+WHERE types.type = s.type;
+CREATE TRIGGER lane_counted AFTER UPDATE OF waiting, deferred, running, stored ON lanes BEGIN
+    UPDATE types SET waiting = waiting + NEW.waiting - OLD.waiting, deferred = deferred + NEW.deferred - OLD.deferred,
+                     running = running + NEW.running - OLD.running, stored = stored + NEW.stored - OLD.stored
+    WHERE type = NEW.type;
+END;
+CREATE INDEX lanes_queued ON lanes (type) WHERE ready IS NULL AND waiting + deferred > 0;
+"""
+"""What the lanes of a type count together, for readers: a tenant may have very many lanes. A lane is made without jobs,
+and goes without any, or with its type."""

@@ -103,6 +103,10 @@ def as_store_error(error: apsw.Error, path: Path) -> StoreError:
         return StoreFull(f"{path}: the disk is full; nothing of this call was kept")
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return StoreUnavailable(f"{path}: another process held the write lock for {BUSY_TIMEOUT_MS} ms")
+    if isinstance(error, apsw.ProtocolError):
+        return StoreUnavailable(f"{path}: another process kept all others out for some {BUSY_TIMEOUT_MS} ms")
+    if isinstance(error, apsw.NoMemError):
+        return StoreUnavailable(f"{path}: the system gave SQLite no memory; nothing of this call was kept")
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
         return StoreCorrupt(f"{path}: {error}; stop, keep the file, and restore a backup")
     if isinstance(error, apsw.IOError | apsw.CantOpenError | apsw.ReadOnlyError | apsw.PermissionsError):

@@ -29,7 +29,7 @@ from typing import Final
 import apsw
 
 from store.errors import SchemaTooNew, UnsupportedStore
-from store.sqlite.file.claim_tables import KEYS, READY, TOKENS
+from store.sqlite.file.claim_tables import KEYS, READY, SUMS, TOKENS
 
 APPLICATION_ID: Final = 0x46756E63  # "Func": `file` and other programs can tell whose database this is
 INLINE_BYTES: Final = 2048
@@ -317,7 +317,7 @@ CREATE INDEX failures_by_age ON failures (last);
 MIGRATIONS: Final = (
     _FIRST, _TOTALS, _ROUNDS, _HISTORY, _CONSUMERS, _NUMBERS, _SECRETS, _PULLED, _CONTENTS, KEYS, READY, _FAMILIES,
     TOKENS, _REPEATING, _ALERTS, _FINDING, _SCHEDULES, _WEBHOOKS,
-    _DELETED, _UPKEEP,
+    _DELETED, _UPKEEP, SUMS,
 )  # fmt: skip
 
 

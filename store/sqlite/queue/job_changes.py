@@ -1,6 +1,6 @@
 """Changes of single jobs by their tenant: update, cancel, replay, delete; the progress of indexed queues."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Final, NamedTuple
 
 import apsw
@@ -18,6 +18,7 @@ from store.sqlite.queue.row_changes import (
     change_due,
     change_payload,
     change_priority,
+    count_fitting,
     count_removable,
     delete_rows,
     drop_result,
@@ -46,6 +47,8 @@ _KEEP_ROUNDS: Final = (
 """Of a job that had ended, and runs again."""
 
 
+_REPLAYED_AT_ONCE: Final = 100
+"""In one transaction, for which all others wait."""
 _REJOIN: Final = f"UPDATE jobs SET pending = pending + 1 WHERE id = ? AND state {LIVE} RETURNING n"
 
 
@@ -98,12 +101,15 @@ def cancel_job(tx: Tx, tenant: str, job_id: str, now_ms: int, *, running: bool) 
 
 
 def replay_jobs(
-    tx: Tx, tenant: str, job_ids: Sequence[str], dt_ms: int, now_ms: int, data: bytes | None
-) -> tuple[str, ...]:
-    replayed: dict[str, None] = {}
-    for job_id in job_ids:
-        row = _find(tx, tenant, job_id)
-        if row is None or row.state != State.ARCHIVED or is_noted(tx, job_id) or not _take_name(tx, row):
+    tx: Tx, tenant: str, job_ids: Sequence[str], earlier: Container[str], dt_ms: int, now_ms: int, data: bytes | None
+) -> tuple[list[str], Sequence[str]]:
+    """One step. Returns the jobs that were replayed, and those that it did not come to. earlier: those of the steps
+    before."""
+    replayed: list[str] = []
+    rows = [_find(tx, tenant, job_id) for job_id in job_ids[:_REPLAYED_AT_ONCE]]
+    count = count_fitting([0 if row is None else row.result_bytes + len(data or b"") for row in rows])
+    for row in rows[:count]:
+        if row is None or row.state != State.ARCHIVED or is_noted(tx, row.id) or not _take_name(tx, row):
             continue
         drop_result(tx, row.n, row.type, row.result_bytes)
         if data is not None:
@@ -111,14 +117,14 @@ def replay_jobs(
         state = State.HELD if is_beyond(tx, row.n) else queued_state(dt_ms, now_ms)
         tx.conn.execute(_REPLAY, (state, dt_ms, row.n))
         tx.conn.execute(_KEEP_ROUNDS, (row.n,))
-        if row.parent not in replayed:  # that was over at the call
+        if row.parent not in replayed and row.parent not in earlier:  # that was over at the call
             _rejoin_parent(tx, row)
         if state == State.HELD:
             tx.tally.blocked(row.type, 1)
         else:
             put_in_queue(tx, row.lane, state, due_ms=dt_ms)
-        replayed[job_id] = None
-    return tuple(replayed)
+        replayed.append(row.id)
+    return replayed, job_ids[count:]
 
 
 def move_job(tx: Tx, tenant: str, job_id: str, move: Move, now_ms: int) -> None:

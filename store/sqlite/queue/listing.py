@@ -35,6 +35,15 @@ _REPEATING: Final = f"SELECT n FROM jobs WHERE type = ? AND id > ? AND {_REPEATS
 _CHILDREN: Final = "WHERE j.parent = ? AND j.parent IS NOT NULL AND t.tenant = ? AND j.id > ? ORDER BY j.id LIMIT ?"
 
 
+_AHEAD: Final = (
+    "SELECT count(*) FROM (SELECT 1 FROM lanes l CROSS JOIN jobs j ON j.lane = l.lane WHERE l.type = ?1"
+    " AND l.priority {} ?2 AND l.waiting + l.deferred > 0 AND (l.ready IS NULL OR l.ready <= ?3 OR l.until > ?3)"
+    f" AND j.state {QUEUED} AND (j.due, j.id) < (?3, ?4) LIMIT ?5)"
+)
+"""In one statement, which ends at the limit, for a tenant may have very many lanes. Most that have nothing so early are
+known by the time at which they may run; one that waited for a token may have had jobs before that."""
+
+
 class _Place(NamedTuple):
     """Where a job stands in a listing: its time, what orders those of one time (number or id), its number."""
 
@@ -223,11 +232,7 @@ def get_position(conn: apsw.Connection, tenant: str, job_id: str, now_ms: int, c
         return None
     number, priority, due = found
     ahead = 0
-    lanes = "SELECT lane, priority FROM lanes WHERE type = ? AND priority >= ?"
-    counting = (
-        f"SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state {QUEUED} AND lane = ? AND (due, id) < (?, ?) LIMIT ?)"
-    )
-    for lane, its_priority in conn.execute(lanes, (number, priority)).fetchall():
-        before = (due, job_id) if its_priority == priority else (now_ms + 1, "")
-        ahead += conn.execute(counting, (lane, *before, cap - ahead)).get
+    for which, before_ms, before_id in ((">", now_ms + 1, ""), ("=", due, job_id)):
+        values = (number, priority, before_ms, before_id, cap - ahead)
+        ahead += conn.execute(_AHEAD.format(which), values).get if ahead < cap else 0
     return ahead

@@ -34,13 +34,16 @@ _DUE_BY_TYPE: Final = (
 )
 """By their time: expire_locks leaves few, and a tenant may have very many lanes of jobs that are due later."""
 
+_DUE_OF_TYPE: Final = (
+    "SELECT count(*) FROM (SELECT 1 FROM lanes l CROSS JOIN jobs j ON j.lane = l.lane WHERE l.type = ?"
+    f" AND l.deferred > 0 AND j.state = {State.DEFERRED} AND j.due <= ? LIMIT ?)"
+)
+
 _COUNTERS: Final = """
-SELECT t.type, t.jobtype, coalesce(sum(l.waiting), 0), coalesce(sum(l.deferred), 0), coalesce(sum(l.running), 0),
-       t.blocked, t.ok, t.failed, t.retry, t.error, t.abandoned, t.cancelled, t.paused
-FROM types t LEFT JOIN lanes l ON l.type = t.type {} GROUP BY t.jobtype
-HAVING t.paused + t.blocked + t.ok + t.failed + t.retry + t.error + t.abandoned + t.cancelled > 0
-    OR sum(l.waiting + l.deferred + l.running) > 0
-ORDER BY t.jobtype
+SELECT type, jobtype, waiting, deferred, running, blocked, ok, failed, retry, error, abandoned, cancelled, paused
+FROM types WHERE {} AND waiting + deferred + running + paused + blocked + ok + failed + retry + error + abandoned
+    + cancelled > 0
+ORDER BY jobtype
 """
 _WITH_HEAD: Final = (
     f" LEFT JOIN jobs h ON h.n = (SELECT n FROM jobs WHERE state {QUEUED} AND lane = l.lane ORDER BY due LIMIT 1)"
@@ -59,8 +62,9 @@ MOST_LANES: Final = 1000
 """With a domain, in the whole file, that are looked at one by one."""
 _MANY: Final = "SELECT 1 FROM lanes WHERE ready IS NOT NULL LIMIT 1 OFFSET ?"
 _DOMAINS: Final = (
-    f"SELECT t.type, t.jobtype, t.handler, ifnull(o.created, 0), sum(l.waiting), max(l.priority){_OF_TYPES}{_WITH_JOBS}"
-    " AND l.ready IS NOT NULL GROUP BY t.type"
+    "SELECT t.type, t.jobtype, t.handler, ifnull(o.created, 0), t.waiting FROM types t"
+    " LEFT JOIN tenants o ON o.name = t.tenant"
+    " WHERE t.waiting + t.deferred > 0 AND t.handler >= ? AND NOT t.paused AND NOT coalesce(o.suspended, 0)"
 )
 _HEADS: Final = (
     f"SELECT {_SINCE} FROM lanes l{_WITH_HEAD} WHERE l.type = ?1 AND l.priority = ?2 AND l.ready IS NOT NULL"
@@ -92,11 +96,13 @@ def get_waiting_jobtypes(conn: apsw.Connection, now_ms: int, *, runnable: bool) 
     for jobtype, handler, owner, waiting, deferred, lane, priority, due, oldest in fetch(conn, sql, (int(runnable),)):
         if due is None or due > now_ms:
             continue
+        counted = waiting
         if deferred:
             waiting += conn.execute(_DUE, (lane, now_ms, DUE_CAP)).get  # noqa: PLW2901 - the true count
         known, priority = types.get(jobtype), max(priority, 500)  # noqa: PLW2901
         if known is not None:
-            waiting, oldest = waiting + known.waiting, min(oldest, known.oldest_due_ms)  # noqa: PLW2901
+            oldest = min(oldest, known.oldest_due_ms)  # noqa: PLW2901
+            waiting = known.waiting + (waiting - counted if is_many else waiting)  # noqa: PLW2901
             priority = max(priority, known.priority)  # noqa: PLW2901
         types[jobtype] = WaitingType(jobtype, waiting, oldest, handler, priority, owner)
     return [types[jobtype] for jobtype in sorted(types)]
@@ -113,16 +119,18 @@ def get_next_due(conn: apsw.Connection, after_ms: int) -> int | None:
 
 
 def _of_domains(conn: apsw.Connection, now_ms: int, *, runnable: bool) -> Iterator[WaitingType]:
-    """What waits in lanes with a domain, where there are very many: without a look at each. The oldest job is that of
-    the lanes that may run first, and deferred jobs that came due count when expire_locks has moved them."""
-    for number, jobtype, handler, owner, waiting, priority in fetch(conn, _DOMAINS, (int(runnable),)):
-        heads = [since for p in PRIORITIES for (since,) in fetch(conn, _HEADS, (number, p, now_ms))]
+    """Types of which something waits in lanes with a domain, where there are very many: without a look at each. All
+    that waits of such a type is counted. The oldest job is that of the lanes that may run first, and deferred jobs that
+    came due count when expire_locks has moved them."""
+    for number, jobtype, handler, owner, waiting in fetch(conn, _DOMAINS, (int(runnable),)):
+        heads = [(p, since) for p in PRIORITIES for (since,) in fetch(conn, _HEADS, (number, p, now_ms))]
         if heads:
-            yield WaitingType(jobtype, max(waiting, 1), min(heads), handler, max(priority, 500), owner)
+            oldest = min(since for _, since in heads)
+            yield WaitingType(jobtype, max(waiting, 1), oldest, handler, max(heads[0][0], 500), owner)
 
 
 def get_counters(conn: apsw.Connection, tenant: str | None, now_ms: int) -> list[TypeCounters]:
-    rows = fetch(conn, _COUNTERS.format("" if tenant is None else "WHERE t.tenant = ?"), [tenant] if tenant else [])
+    rows = fetch(conn, _COUNTERS.format("TRUE" if tenant is None else "tenant = ?"), [tenant] if tenant else [])
     found = [TypeCounters._make(row[1:12] + (_PAUSED if row[12] else _NOT_PAUSED)) for row in rows]
     by_type = _due_by_type(conn, now_ms) if any(counters.deferred for counters in found) else {}
     for place, counters in enumerate(found):
@@ -140,9 +148,8 @@ def _due_by_type(conn: apsw.Connection, now_ms: int) -> dict[int, int] | None:
 
 
 def _count_due(conn: apsw.Connection, number: int, now_ms: int) -> int:
-    """Jobs of a type that are counted as deferred and have come due."""
-    lanes = fetch(conn, "SELECT lane FROM lanes WHERE type = ? AND deferred > 0", (number,))
-    return sum(conn.execute(_DUE, (lane, now_ms, DUE_CAP)).get for (lane,) in lanes)
+    """Jobs of a type that are counted as deferred and have come due, or as many as are looked at."""
+    return int(conn.execute(_DUE_OF_TYPE, (number, now_ms, DUE_CAP)).get)
 
 
 def get_buckets(
@@ -179,12 +186,11 @@ def list_failure_groups(
 
 
 def get_usage(conn: apsw.Connection, tenant: str) -> Usage:
-    jobs = conn.execute(
-        "SELECT coalesce(sum(l.stored), 0) FROM lanes l JOIN types t ON t.type = l.type WHERE t.tenant = ?",
-        (tenant,),
-    ).get
-    sql = "SELECT coalesce(sum(size_bytes), 0), coalesce(sum(handler <> 0), 0) FROM types WHERE tenant = ?"
-    size_bytes, handlers = conn.execute(sql, (tenant,)).get
+    sql = (
+        "SELECT coalesce(sum(stored), 0), coalesce(sum(size_bytes), 0), coalesce(sum(handler <> 0), 0) FROM types"
+        " WHERE tenant = ?"
+    )
+    jobs, size_bytes, handlers = conn.execute(sql, (tenant,)).get
     sql = "SELECT coalesce(sum(length(h.data)), 0) FROM types t JOIN handlers h ON h.type = t.type WHERE t.tenant = ?"
     size_bytes += conn.execute(sql, (tenant,)).get + content_bytes(conn, tenant)
     return Usage(jobs, size_bytes, handlers)

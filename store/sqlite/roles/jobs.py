@@ -6,6 +6,7 @@ from typing import Final
 
 from store.protocol.jobs import JobVerbs
 from store.sqlite.file.core import SqliteCore
+from store.sqlite.file.writer import Tx
 from store.sqlite.queue import add, families, job_changes, listing, numbers, rates, turns
 from store.values.job_changes import JobChange
 from store.values.jobs import CreateReport, Creation, IndexState, JobFilter, JobPage, JobRecord, KeyState
@@ -87,9 +88,16 @@ class SqliteJobs(SqliteCore, JobVerbs):
     async def replay_jobs(
         self, tenant: str, job_ids: Sequence[str], *, dt_ms: int, now_ms: int, data: bytes | None = None
     ) -> tuple[str, ...]:
-        return await self._write(
-            lambda tx: job_changes.replay_jobs(tx, tenant, job_ids, dt_ms, now_ms, data), bulk=True
-        )
+        replayed: dict[str, None] = {}
+        left: Sequence[str] = list(dict.fromkeys(job_ids))
+
+        def step(tx: Tx) -> tuple[list[str], Sequence[str]]:
+            return job_changes.replay_jobs(tx, tenant, left, replayed, dt_ms, now_ms, data)
+
+        while left:
+            some, left = await self._write(step, bulk=True)
+            replayed |= dict.fromkeys(some)
+        return tuple(replayed)
 
     async def move_job(
         self,

@@ -63,7 +63,11 @@ MUTANTS: list[Mutant] = [
     families("a late step frees children of the next run", "return bool(state == State.BLOCKED)", "return True"),
     families("a parent is replayed too early", ".get is not None", ".get is None and False"),
     queue_role("a family waits for ever", "range(_FAMILY_STEPS)", "range(0)"),
-    job_role("a cancel returns too early", "        while left:\n", "        while False:\n"),
+    job_role(
+        "a cancel returns too early",
+        "        while left:\n            left =",
+        "        while False:\n            left =",
+    ),
     transfer_role(
         "half a family is moved", "while parents := await self._read(families.noted):", "while parents := []:"
     ),

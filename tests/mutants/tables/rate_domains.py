@@ -30,8 +30,17 @@ of_claims_in_mongo = in_file("store/mongo/queue/domain_claim.py", f"{CLAIMS} -k 
 waits_of_claims_in_mongo = in_file("store/mongo/queue/token_waits.py", f"{CLAIMS} -k mongodb")
 unseen = in_file("functory/execution/handler_cache.py", TYPES)
 of_handlers = in_file("functory/execution/claims_under_way.py", TYPES)
+LANES = "tests/unit/store/test_sqlite_lanes.py"
+board = in_file("store/sqlite/records/scoreboard.py", LANES)
+listing = in_file("store/sqlite/queue/listing.py", LANES)
+sums = in_file("store/sqlite/file/claim_tables.py", LANES)
 
 MUTANTS: list[Mutant] = [
+    board("what waits without a domain is counted twice", "(waiting - counted if is_many else waiting)", "waiting"),
+    listing("jobs of lanes that waited for a token have no place", " OR l.until > ?3)", ")"),
+    listing("a position is beyond its cap", "if ahead < cap else 0", "if ahead < 0 else 0"),
+    sums("the counts of an older file are lost", "WHERE types.type = s.type;", "WHERE FALSE;"),
+    sums("running jobs are not counted", "running = running + NEW.running - OLD.running", "running = running"),
     of_claims(
         "the domain of a claim holds for nobody", "        if rates.is_limited(claim.domain):", "        if False:"
     ),

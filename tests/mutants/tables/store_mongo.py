@@ -136,9 +136,15 @@ MUTANTS: list[Mutant] = [
     ),
     expire(
         "a renewal between read and write is ignored",
-        '{"_id": {"$in": [row["_id"] for row in rows if row not in early]}, **lapsed},',
-        '{"_id": {"$in": [row["_id"] for row in rows if row not in early]}},',
+        '{"_id": {"$in": [row["_id"] for row in rows if row not in noted]}, **lapsed},',
+        '{"_id": {"$in": [row["_id"] for row in rows if row not in noted]}},',
         tests=between("expire"),
+    ),
+    expire(
+        "a lapsed job of a rate domain is forgotten by a crash",
+        ' or bool(row.get("dom") or row.get("key"))',
+        "",
+        tests="tests/mongo/test_lapse_cut.py",
     ),
     expire(
         "a purge takes a job that was replayed meanwhile",
@@ -282,10 +288,27 @@ MUTANTS: list[Mutant] = [
         '            _moved(look.lane, next_ms, look.lane["top"], until',
     ),
     ledger(
+        "a count that no majority confirmed is not made again",
+        "if is_unconfirmed or any(",
+        "if any(",
+    ),
+    ledger(
         "jobs that enter a lane are not found",
         "        await open_lanes_of(self._collections, effects)\n",
         "",
         tests="tests/contract/store/test_rate_patterns.py -k mongodb",
+    ),
+    create(
+        "a name that was removed and made anew is taken for the old one",
+        '"version": secrets.randbits(52)}',
+        '"version": 1}',
+        tests="tests/mongo/test_name_sweep.py",
+    ),
+    expire(
+        "names stay when their jobs are purged",
+        "        await drop_names(db, rows)\n",
+        "",
+        tests="tests/mongo/test_name_sweep.py",
     ),
     create(
         "a name is taken without looking whose it is",

@@ -78,6 +78,49 @@ def test_what_is_in_the_wal_is_moved_beside_the_writer(tmp_path: Path) -> None:
         assert in_wal == moved > 20
 
 
+class Watched:
+    """The writer's connection, and how many pages it has moved itself."""
+
+    def __init__(self, conn: apsw.Connection) -> None:
+        self.conn = conn
+        self.moved = 0
+
+    def set_wal_hook(self, hook: Any) -> None:
+        self.conn.set_wal_hook(hook)
+
+    def wal_checkpoint(self) -> None:
+        before = moved_of(self.conn)[1]
+        self.moved += self.conn.wal_checkpoint()[1] - before
+
+
+def moved_of(conn: apsw.Connection) -> tuple[int, int]:
+    return conn.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+
+
+def test_what_a_long_reader_held_back_is_moved_beside_the_writer(tmp_path: Path) -> None:
+    """A backup takes long, and what was written meanwhile kept all others waiting when it was over."""
+    path = tmp_path / "store.db"
+    with contextlib.closing(connect_writer(path)) as conn, contextlib.closing(apsw.Connection(str(path))) as reader:
+        watched: Any = Watched(conn)
+        beside = Checkpoints(path, watched)
+        conn.execute("CREATE TABLE t (x)")
+        reader.execute("BEGIN; SELECT * FROM t").fetchall()
+        for _ in range(50):
+            conn.execute("INSERT INTO t VALUES (zeroblob(100000))")
+            if beside.is_due:
+                beside.look()
+        in_wal, moved = moved_of(conn)
+        assert in_wal - moved > 10 * PAGES
+        reader.execute("COMMIT")
+        for _ in range(4):
+            conn.execute("INSERT INTO t VALUES (1)")
+            if beside.is_due:
+                beside.look()
+        assert moved_of(conn)[0] < PAGES, "it began anew"
+        assert watched.moved < PAGES
+        beside.close()
+
+
 async def test_without_help_the_writer_moves_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: object) -> None:
         raise apsw.BusyError("another process is at it")

@@ -255,6 +255,12 @@ def test_errors_of_our_own_sql_are_not_dressed_up() -> None:
         as_store_error(apsw.SQLError("syntax"), Path("x"))
 
 
+@pytest.mark.parametrize("error", [apsw.ProtocolError("locking protocol"), apsw.NoMemError("out of memory")])
+def test_what_others_on_the_machine_cause_passes(error: apsw.Error) -> None:
+    """A process that has the file to itself, such as one that repairs it, or memory that is used up."""
+    assert type(as_store_error(error, Path("x"))) is StoreUnavailable
+
+
 async def test_deferred_jobs_are_promoted_in_bounded_steps(store: SqliteStore) -> None:
     jobs = [NewJob(f"j-{n:03d}", f"acme-{n % 3}", b"", T0 + n, T0) for n in range(30)]
     await store.add_jobs(jobs, now_ms=T0)
