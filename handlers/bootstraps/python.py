@@ -965,7 +965,6 @@ def ready(engine: Any) -> Callable[[], None]:
     channel = Channel(REQUEST_FD, REPLY_FD)
     log = Log()
     sys.stdout = sys.stderr = engine.log = log
-    faulthandler.enable(2)  # a crash below python leaves its last words in the raw log
 
     stop = getattr(engine, "stop", ignore)
 
@@ -982,6 +981,12 @@ def ready(engine: Any) -> Callable[[], None]:
     leave_sigterm_to_copies(on_term)
     channel.reply(HELLO, index=PROTOCOL)
     return lambda: serve(engine, channel, log)
+
+
+def tell_crashes() -> None:
+    """A crash below python leaves its last words in the raw log. To be called before an engine takes such signals for
+    what its code does: whoever asks for them last gets them first, and this ends the process."""
+    faulthandler.enable(2)
 
 
 def leave_sigterm_to_copies(handler: object) -> None:
@@ -1231,6 +1236,7 @@ def prepare() -> Callable[[], None]:
     if len(sys.argv) > 2:
         add_packages(*sys.argv[1:])
         del sys.argv[1:]
+    tell_crashes()
     return ready(Python())
 
 

@@ -397,6 +397,7 @@ def refused(field: str, message: str) -> python.Refused:
 
 
 def prepare() -> Callable[[], None]:
+    python.tell_crashes()
     return python.ready(Sh())
 
 
