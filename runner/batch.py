@@ -69,6 +69,7 @@ class Batch:
         self.progress = b""
         """What the running job last said of its progress, as JSON."""
         self.progress_at = now
+        self._allowed_until = 0.0
         self._told = 0.0  # how often the running job has told its progress lately; below 0 is what was saved
         self._told_at = now
         self._started_at = now
@@ -100,13 +101,13 @@ class Batch:
         self.progress_at = self._started_at = now
 
     def allow(self, seconds: float, now: float) -> None:
-        """The running job has at least so long from now on."""
-        self.progress_at = max(self.progress_at, now + seconds - self.handler.timeout_s)
+        """The running job has at least so long from now on. How long it takes is counted as before."""
+        self._allowed_until = now + seconds
 
     @property
     def deadline(self) -> float:
         """When the job that is running has used up its time."""
-        return self.progress_at + self.handler.timeout_s
+        return max(self.progress_at + self.handler.timeout_s, self._allowed_until)
 
     def is_running(self, job_id: str) -> bool:
         """Whether it is that job's turn."""
@@ -250,7 +251,7 @@ class Batch:
                 self.reported += len(stopped)
                 self.progress = b""
                 self._told = min(self._told, 0.0)
-                self.progress_at = now
+                self.progress_at, self._allowed_until = now, 0.0
                 self._report(stopped, shares_us)
 
     def _durations_ms(self, shares_us: Sequence[int], now: float) -> list[float]:

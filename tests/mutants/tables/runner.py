@@ -228,7 +228,7 @@ MUTANTS: list[Mutant] = [
     ),
     batch(
         "time limits do not hold",
-        "        return self.progress_at + self.handler.timeout_s",
+        "        return max(self.progress_at + self.handler.timeout_s, self._allowed_until)",
         "        return self.progress_at + 10**6",
         tests="tests/service/test_promises.py",
     ),
