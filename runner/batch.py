@@ -18,6 +18,7 @@ from runner import outcome, protocol
 from runner.errors import ProtocolError
 from runner.launch import Level
 from runner.limits import ContextLimits
+from runner.log_note import end_of
 from runner.new_jobs import NewJobs, detail_within
 from runner.outcome import Stopped
 from runner.progress import progress_of
@@ -308,9 +309,7 @@ class Batch:
         return max(failed, key=durations_ms.__getitem__)
 
     def _end_of_log(self, log: bytes, dropped: int) -> tuple[bytes, int]:
-        """What is kept of it, and how many bytes are dropped by then."""
-        keep = self._limits.log_bytes
-        return log[-keep:], dropped + max(len(log) - keep, 0)
+        return end_of(log, dropped, self._limits.log_bytes)
 
     def _take_last_words(self, reply: Reply) -> None:
         """A job that was asked to stop may say where it was: its log and text are kept, its code is not."""

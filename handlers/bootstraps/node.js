@@ -228,7 +228,7 @@ const log = {
     }
   },
   get dirty() {
-    return this.dropped > 0 || this.size > 0 || this.kept !== '' || this.open !== '' || this.inside || this.lines.length > 0 || this.overlong;
+    return decoders.some((one) => one.lastNeed) || this.dropped > 0 || this.size > 0 || this.kept !== '' || this.open !== '' || this.inside || this.lines.length > 0 || this.overlong;
   },
   settle(final) {
     const text = this.open + this.pieces.join('');
@@ -249,7 +249,7 @@ const log = {
       this.inside = true;
     }
     if (this.kept.length > this.keep) {
-      this.dropped += this.kept.length - this.keep;
+      this.dropped += Buffer.byteLength(this.kept.slice(0, -this.keep));
       this.kept = this.kept.slice(-this.keep);
     }
   },

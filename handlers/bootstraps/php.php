@@ -49,7 +49,10 @@ final class FunctoryContext
 
     public function retry(?float $after_s = null, mixed $data = null): never
     {
-        $afterMs = $after_s === null ? Functory::NO_DELAY : min(max((int) ($after_s * 1000), 0), Functory::MAX_U32);
+        if ($after_s !== null && is_nan($after_s)) {
+            throw new ValueError('retry takes seconds as after_s, not NAN');
+        }
+        $afterMs = $after_s === null ? Functory::NO_DELAY : (int) min(max($after_s * 1000, 0), Functory::MAX_U32);
         throw new FunctoryOutcome(100, $data, $afterMs);
     }
 

@@ -120,8 +120,10 @@ class Context:
         return float(self.slot.limits["timeout_s"])
 
     def retry(self, after_s: float | None = None, data: object = None) -> NoReturn:
-        after_ms = NO_DELAY if after_s is None else min(max(int(after_s * 1000), 0), MAX_U32)
-        raise Outcome(100, data, after_ms)
+        if after_s is None:
+            raise Outcome(100, data)
+        after_ms = float(after_s) * 1000  # a text times a thousand would be a text
+        raise Outcome(100, data, int(min(max(after_ms, 0), MAX_U32)))
 
     def fail(self, data: object = None, code: int = 400) -> NoReturn:
         if not is_number(code) or not 400 <= code <= 499:
@@ -391,7 +393,7 @@ class Log(io.TextIOBase):
             self.open = ""
             self.inside = True
         if len(self.kept) > self.keep:
-            self.dropped += len(self.kept) - self.keep
+            self.dropped += len(encode(self.kept[: -self.keep]))
             self.kept = self.kept[-self.keep :]
 
     def most_of(self, mark: str) -> int:
