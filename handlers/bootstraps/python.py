@@ -232,7 +232,7 @@ def shown(value: object) -> str:
 def as_table(children: list[dict[str, Any]]) -> str:
     """For languages without JSON: id, type, code, exit code and result, with tabs between them, a line for each. In a
     result, what would break the line is written as `printf %b` reads it."""
-    breaks = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
+    breaks = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0000"}  # a digit may follow
     rows = []
     for child in children:
         result = "".join(breaks.get(char, char) for char in child["result"] or "")
