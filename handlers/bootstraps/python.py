@@ -441,11 +441,11 @@ class Log(io.TextIOBase):
     def take_progress(self, text: str) -> str:
         try:
             value = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = text
         try:
             self.on_progress(value)
-        except ValueError as err:
+        except (ValueError, RecursionError) as err:
             return str(err)
         return ""
 
