@@ -824,6 +824,12 @@ process.on('uncaughtException', (err) => {
   if (running) {
     finish(running.index, running.started, running.ctx, judgeError(err, running.ctx.slot.limits));
     reply(LEAVING, 0, batchNumber);
+  } else { // of a hook, or of what is being loaded: the daemon hears that the process ended, and shows why
+    log.endLine();
+    log.add(`${explain(err)}\n`);
+    try {
+      log.passOn();
+    } catch { /* the hook has closed descriptor 1 */ }
   }
   process.reallyExit(70);
 });
