@@ -336,8 +336,8 @@ MUTANTS: list[Mutant] = [
     ),
     run(
         "http jobs are started under a lease that lapsed",
-        "        return run.may_start() and await self._post(run",
-        "        return await self._post(run",
+        "            if not run.may_start():\n                return False\n            if jobs := run",
+        "            if jobs := run",
         tests="tests/contract/engines/test_http.py",
     ),
     batch(
