@@ -18,6 +18,7 @@ from runner import outcome, protocol
 from runner.errors import ProtocolError
 from runner.launch import Level
 from runner.limits import ContextLimits
+from runner.log_note import end_of
 from runner.new_jobs import NewJobs, detail_within
 from runner.outcome import Stopped
 from runner.progress import progress_of
@@ -69,6 +70,7 @@ class Batch:
         self.progress = b""
         """What the running job last said of its progress, as JSON."""
         self.progress_at = now
+        self._allowed_until = 0.0
         self._told = 0.0  # how often the running job has told its progress lately; below 0 is what was saved
         self._told_at = now
         self._started_at = now
@@ -100,13 +102,13 @@ class Batch:
         self.progress_at = self._started_at = now
 
     def allow(self, seconds: float, now: float) -> None:
-        """The running job has at least so long from now on."""
-        self.progress_at = max(self.progress_at, now + seconds - self.handler.timeout_s)
+        """The running job has at least so long from now on. How long it takes is counted as before."""
+        self._allowed_until = now + seconds
 
     @property
     def deadline(self) -> float:
         """When the job that is running has used up its time."""
-        return self.progress_at + self.handler.timeout_s
+        return max(self.progress_at + self.handler.timeout_s, self._allowed_until)
 
     def is_running(self, job_id: str) -> bool:
         """Whether it is that job's turn."""
@@ -250,7 +252,7 @@ class Batch:
                 self.reported += len(stopped)
                 self.progress = b""
                 self._told = min(self._told, 0.0)
-                self.progress_at = now
+                self.progress_at, self._allowed_until = now, 0.0
                 self._report(stopped, shares_us)
 
     def _durations_ms(self, shares_us: Sequence[int], now: float) -> list[float]:
@@ -307,9 +309,7 @@ class Batch:
         return max(failed, key=durations_ms.__getitem__)
 
     def _end_of_log(self, log: bytes, dropped: int) -> tuple[bytes, int]:
-        """What is kept of it, and how many bytes are dropped by then."""
-        keep = self._limits.log_bytes
-        return log[-keep:], dropped + max(len(log) - keep, 0)
+        return end_of(log, dropped, self._limits.log_bytes)
 
     def _take_last_words(self, reply: Reply) -> None:
         """A job that was asked to stop may say where it was: its log and text are kept, its code is not."""

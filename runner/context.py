@@ -340,9 +340,8 @@ class ProcessContext:
         self.usable = False  # for the next batch, which may be ready before all is taken in
         if not self._ended:
             await self._wire.drain()
-        if not self._ended:
-            self._wire.drain_log()
-            self._on_end(None)
+        self._wire.drain_log()
+        self._on_end(None)
         return exit_
 
     def _on_end(self, why: Exception | None) -> None:

@@ -13,7 +13,7 @@ import hashlib
 import os
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -154,30 +154,27 @@ class HttpEngine:
         on_stopped: OnStopped,
         secrets: Sequence[str] = (),
     ) -> None:
-        """Post the jobs and report every one. A payload with a newline cannot share a POST and goes alone. secrets: to
-        sign with; they are not sent."""
-        together = [job for job in jobs if b"\n" not in job.data]
-        for batch in ([together] if together else []) + [[job] for job in jobs if b"\n" in job.data]:
-            started_at = time.monotonic()
-            lines, after_ms = await self._post(jobtype, handler, batch, secrets)
-            duration_ms = (time.monotonic() - started_at) * 1000 / len(batch)
-            on_stopped(
-                [
-                    Stopped(
-                        job.id,
-                        outcome.name_of(line.exitcode),
-                        line.exitcode,
-                        line.result,
-                        b"",
-                        duration_ms,
-                        line.new_jobs,
-                        Level.L3,  # none of the tenant's code ran on this machine
-                        after_ms if line.exitcode < outcome.OK else None,
-                        line.carried,
-                    )
-                    for job, line in zip(batch, lines, strict=True)
-                ]
-            )
+        """Post these jobs, which share a POST, and report every one. secrets: to sign with; they are not sent."""
+        started_at = time.monotonic()
+        lines, after_ms = await self._post(jobtype, handler, jobs, secrets)
+        duration_ms = (time.monotonic() - started_at) * 1000 / len(jobs)
+        on_stopped(
+            [
+                Stopped(
+                    job.id,
+                    outcome.name_of(line.exitcode),
+                    line.exitcode,
+                    line.result,
+                    b"",
+                    duration_ms,
+                    line.new_jobs,
+                    Level.L3,  # none of the tenant's code ran on this machine
+                    after_ms if line.exitcode < outcome.OK else None,
+                    line.carried,
+                )
+                for job, line in zip(jobs, lines, strict=True)
+            ]
+        )
 
     async def close(self) -> None:
         session, self._session = self._session, None
@@ -285,6 +282,13 @@ class HttpEngine:
         made = socket.socket(family, kind, proto)
         made.setblocking(False)
         return made
+
+
+def posted_together(jobs: Sequence[BatchJob]) -> Iterator[Sequence[BatchJob]]:
+    """A payload with a newline cannot share a POST and goes alone."""
+    if together := [job for job in jobs if b"\n" not in job.data]:
+        yield together
+    yield from ([job] for job in jobs if b"\n" in job.data)
 
 
 def _redirected(url: URL, location: str) -> URL:

@@ -7,7 +7,19 @@ note before it, of 0 bytes.
 import re
 from typing import Final
 
+_TORN: Final = re.compile(rb"[\x80-\xbf]{1,3}+(?![\x80-\xbf])")
+"""What stays of a character of UTF-8 that has lost its first byte."""
 _NOTE: Final = re.compile(rb"\[(\d{1,15}) bytes before this were dropped\]\n")
+
+
+def end_of(log: bytes, dropped: int, keep: int) -> tuple[bytes, int]:
+    """What is kept of it, and how many bytes are dropped by then. It does not begin within a character: with a part of
+    one it would be no text."""
+    dropped += max(len(log) - keep, 0)
+    log = log[-keep:]
+    if dropped and (torn := _TORN.match(log)):
+        return log[torn.end() :], dropped + torn.end()
+    return log, dropped
 
 
 def noted(dropped: int, log: bytes) -> bytes:

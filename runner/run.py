@@ -62,7 +62,9 @@ class Run:
         return self.stop is not None and self.stop(job_id)
 
     def is_all_cancelled(self, batch: Sequence[BatchJob]) -> bool:
-        return all(job.id in self.cancelled for job in batch if job.id in self.ids)
+        """All that have not stopped, and there are some."""
+        left = [job.id for job in batch if job.id in self.ids]
+        return bool(left) and self.cancelled.issuperset(left)
 
     def without_cancelled(self, batch: Sequence[BatchJob], level: Level) -> Sequence[BatchJob]:
         """Those that are to run; the others stop here."""

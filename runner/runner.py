@@ -32,7 +32,7 @@ from runner.errors import (
 )
 from runner.flow import Flow, FlowLimits
 from runner.glimpse import Glimpse
-from runner.http_engine import HttpEngine
+from runner.http_engine import HttpEngine, posted_together
 from runner.launch import Launcher, LaunchSpec, Level
 from runner.limits import ContextLimits
 from runner.live_masker import LiveMasker
@@ -294,13 +294,15 @@ class Runner:
             run.stopped(self._not_started(err, [job for job in batch if job.id in run.ids]))
             return True
         keys = [value.strip() or value for value in given.values.values()]  # they come from files with line ends
-        return run.may_start() and await self._post(run, batch, keys)
+        for some in posted_together(batch):
+            if not run.may_start():
+                return False
+            if jobs := run.without_cancelled(some, Level.L3):
+                await self._post(run, jobs, keys)
+        return True
 
-    async def _post(self, run: Run, batch: Sequence[BatchJob], secrets: Sequence[str]) -> bool:
+    async def _post(self, run: Run, batch: Sequence[BatchJob], secrets: Sequence[str]) -> None:
         """The jobs share one request, so it is broken off only when all of them are cancelled."""
-        batch = run.without_cancelled(batch, Level.L3)
-        if not batch:
-            return True
         post = asyncio.ensure_future(self._http.run(run.jobtype, run.handler, batch, run.stopped, secrets))
         run.stop = lambda _: run.is_all_cancelled(batch) and post.cancel()
         try:
@@ -312,7 +314,6 @@ class Runner:
             run.without_cancelled(batch, Level.L3)
         finally:
             run.stop = None
-        return True
 
     def _not_started(self, err: Exception, batch: Sequence[BatchJob]) -> list[Stopped]:
         """The handler could not be brought to run: an error of the whole batch, and no job was started."""

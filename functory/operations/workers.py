@@ -241,20 +241,20 @@ def _check_count(field: str, count: int) -> None:
 
 
 def _checked(reports: Sequence[Report | Verdict]) -> Iterator[Report | Verdict]:
-    """The reports, with a verdict in the place of each that makes no sense."""
-    ended: set[str] = set()
+    """The reports, with a verdict in the place of each that makes no sense. Two deliveries of a job may end in one
+    request: a worker that lost it and took it again reports both, and the first is late."""
+    ended: set[Delivery] = set()
     for one in reports:
         if isinstance(one, Report):
-            job_id = one.delivery.id
             try:
                 _check_report(one)
-                if one.exitcode is not None and job_id in ended:
-                    raise _wrong("id", f"{job_id[:80]} ends twice in one request")
+                if one.exitcode is not None and one.delivery in ended:
+                    raise _wrong("id", f"{one.delivery.id[:80]} ends twice in one request")
             except InvalidInput as error:
-                yield refused(job_id, error)
+                yield refused(one.delivery.id, error)
                 continue
             if one.exitcode is not None:
-                ended.add(job_id)
+                ended.add(one.delivery)
         yield one
 
 

@@ -50,7 +50,8 @@ class LeaseBody(Request):
 
 
 class RenewBody(Request):
-    """Without `lease_s`, each lease is renewed for as long as it was taken for."""
+    """Without `lease_s`, each lease is renewed for as long as it was taken for. Another daemon than the one that handed
+    the job out takes that from what is left of the lease: renew before half of it is over."""
 
     leases: Annotated[list[LeaseBody], Meta(min_length=1, max_length=1000)]
     lease_s: LeaseSeconds | None = None

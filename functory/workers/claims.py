@@ -187,7 +187,8 @@ class Claims:
         held = Held(record.job, record.claimed_ms, version, retry, timeout_ms, afterwards)
         held.taken_here = False
         held.data_bytes = record.data_bytes
-        held.lease_ms = self._defaults.lease_ms if handler is None else self.lease_ms(handler, None)
+        own_ms = self._defaults.lease_ms if handler is None else self.lease_ms(handler, None)
+        held.lease_ms = max(own_ms, _taken_for_ms(held, self._clock.now_ms()))
         known = self.held.find(tenant, job_id)
         if known is not None and known.job.token == held.job.token:  # with what it said so far
             known.until_ms = held.until_ms
@@ -214,6 +215,12 @@ class Claims:
         except HandlerError as error:  # stored by a newer version of this program
             log.warning("workers.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
             return None
+
+
+def _taken_for_ms(held: Held, now_ms: int) -> int:
+    """For how long a lease was taken of which the store has only the end: exactly if it was never renewed. Otherwise no
+    less, if a half of it is left, and never longer than the job has been held with it."""
+    return min(held.until_ms - held.claimed_ms, 2 * (held.until_ms - now_ms))
 
 
 def _timeout_ms(handler: Handler) -> int | None:

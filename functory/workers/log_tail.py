@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from runner.log_note import gap
+from runner.log_note import end_of, gap
 
 KEPT_BYTES: Final = 16 * 1024
 
@@ -20,8 +20,7 @@ class LogTail:
         """Whole lines: one that is not ended is. At most so many bytes are kept then."""
         if text:
             kept = self._kept + text + (b"" if text.endswith(b"\n") else b"\n")
-            self._dropped += max(len(kept) - most_bytes, 0)
-            self._kept = kept[-most_bytes:]
+            self._kept, self._dropped = end_of(kept, self._dropped, most_bytes)
 
     def since(self, offset: int) -> tuple[bytes, int]:
         """What came after the first `offset` bytes, and the offset after that. What is gone is counted in its place."""

@@ -228,7 +228,7 @@ const log = {
     }
   },
   get dirty() {
-    return this.dropped > 0 || this.size > 0 || this.kept !== '' || this.open !== '' || this.inside || this.lines.length > 0 || this.overlong;
+    return decoders.some((one) => one.lastNeed) || this.dropped > 0 || this.size > 0 || this.kept !== '' || this.open !== '' || this.inside || this.lines.length > 0 || this.overlong;
   },
   settle(final) {
     const text = this.open + this.pieces.join('');
@@ -249,7 +249,7 @@ const log = {
       this.inside = true;
     }
     if (this.kept.length > this.keep) {
-      this.dropped += this.kept.length - this.keep;
+      this.dropped += Buffer.byteLength(this.kept.slice(0, -this.keep));
       this.kept = this.kept.slice(-this.keep);
     }
   },
@@ -824,6 +824,12 @@ process.on('uncaughtException', (err) => {
   if (running) {
     finish(running.index, running.started, running.ctx, judgeError(err, running.ctx.slot.limits));
     reply(LEAVING, 0, batchNumber);
+  } else { // of a hook, or of what is being loaded: the daemon hears that the process ended, and shows why
+    log.endLine();
+    log.add(`${explain(err)}\n`);
+    try {
+      log.passOn();
+    } catch { /* the hook has closed descriptor 1 */ }
   }
   process.reallyExit(70);
 });

@@ -49,7 +49,10 @@ final class FunctoryContext
 
     public function retry(?float $after_s = null, mixed $data = null): never
     {
-        $afterMs = $after_s === null ? Functory::NO_DELAY : min(max((int) ($after_s * 1000), 0), Functory::MAX_U32);
+        if ($after_s !== null && is_nan($after_s)) {
+            throw new ValueError('retry takes seconds as after_s, not NAN');
+        }
+        $afterMs = $after_s === null ? Functory::NO_DELAY : (int) min(max($after_s * 1000, 0), Functory::MAX_U32);
         throw new FunctoryOutcome(100, $data, $afterMs);
     }
 
@@ -163,17 +166,20 @@ final class Functory
     private int $lineMax = 1 << 20;
     private bool $makesJobs = true; // whether printed lines do
     private int $started = 0; // when the job that is running began, 0 between jobs
-    private ?Closure $broken = null; // reports the job that is running, or the text that is compiled, when a fatal error ends it
+    private ?Closure $broken = null; // reports the job that is running, or the text that is compiled, when a fatal error or exit ends it
     private static string $entry = ''; // the path of a folder's entry
     private int $told = 0; // when progress was last told
     private int $timesTold = 0; // by the job that is running
     private int $number = 0; // of the batch
+    private int $pid = 0;
+    private bool $isCopy = false; // of the process that runs the jobs: a handler has forked it
     /** The variables that hooks have left, by name. A job gets a copy. */
     public static array $shared = [];
     private array $declared = []; // functions and classes of bodies: their text, by kind and name
 
     public function serve(): void
     {
+        $this->pid = getmypid();
         $this->in = fopen('php://fd/3', 'rb');
         $this->out = fopen('php://fd/4', 'wb');
         $this->raw = fopen('php://fd/1', 'wb');
@@ -226,8 +232,21 @@ final class Functory
         return $data;
     }
 
+    /** A copy has nothing to report. What it prints is shown, but not once more what was printed before it was made. */
+    private function isCopy(): bool
+    {
+        if (getmypid() !== $this->pid) {
+            [$this->pid, $this->isCopy] = [getmypid(), true];
+            $this->forgetLog();
+        }
+        return $this->isCopy;
+    }
+
     private function write(string $data): void
     {
+        if ($this->isCopy()) {
+            exit(0);
+        }
         while ($data !== '') {
             $data = substr($data, fwrite($this->out, $data));
         }
@@ -253,6 +272,7 @@ final class Functory
                 usleep(max(0, intdiv(self::SLOW_NS + 10_000_000 - (hrtime(true) - $this->started), 1000)));
             }
         }
+        $this->isCopy(); // what is in the log by now may be another's
         $this->log .= $text;
         if ($this->started && hrtime(true) - $this->started > self::SLOW_NS) {
             $this->passOn();
@@ -343,13 +363,16 @@ final class Functory
         [$this->log, $this->marked, $this->dropped, $this->inside, $this->overlong] = ['', '', 0, false, false];
     }
 
-    /** The process ends. If that is an error that nothing can catch, it is the job's; else what was printed is shown. */
+    /**
+     * The process ends. If a job is running, an error that nothing can catch is its own, and so is an exit, with what it
+     * printed: on the raw log that could be taken for what the job before it says. Else what was printed is shown.
+     */
     private function leave(): void
     {
         ini_set('memory_limit', '-1'); // it may be what the error is about
         $fatal = error_get_last();
         $fatal = $fatal !== null && ($fatal['type'] & self::FATAL) ? $fatal : null;
-        if ($fatal !== null && $this->broken !== null) {
+        if (!$this->isCopy() && $this->broken !== null) {
             ($this->broken)($fatal);
             $this->reply(self::LEAVING, 0, $this->number);
         } else {
@@ -617,7 +640,11 @@ final class Functory
         $afterMs = self::NO_DELAY;
         $this->timesTold = 0;
         $this->started = $started = hrtime(true);
-        $this->broken = function (array $fatal) use ($slot, $index, $ctx): void {
+        $this->broken = function (?array $fatal) use ($slot, $index, $ctx): void {
+            if ($fatal === null) {
+                $this->finish($slot, $index, $ctx, 502, 'the process ended during the job, with exit or die', self::NO_DELAY);
+                return;
+            }
             $isMemory = preg_match('/^(Allowed memory size|Out of memory)/', $fatal['message']);
             $told = $isMemory ? "out of memory: the limit is {$slot['limits']['memory_mb']} MB" : self::explainFatal($fatal);
             $this->finish($slot, $index, $ctx, $isMemory ? 507 : 500, $told, self::NO_DELAY);
@@ -637,6 +664,9 @@ final class Functory
 
     private function finish(array $slot, int $index, FunctoryContext $ctx, int $code, string $result, int $afterMs): void
     {
+        if ($this->isCopy()) {
+            exit(0);
+        }
         $us = intdiv(hrtime(true) - $this->started, 1000);
         $this->collect();
         [$marked, $log, $dropped, $inside, $overlong] = [$this->marked, $this->log, $this->dropped, $this->inside, $this->overlong];

@@ -120,8 +120,10 @@ class Context:
         return float(self.slot.limits["timeout_s"])
 
     def retry(self, after_s: float | None = None, data: object = None) -> NoReturn:
-        after_ms = NO_DELAY if after_s is None else min(max(int(after_s * 1000), 0), MAX_U32)
-        raise Outcome(100, data, after_ms)
+        if after_s is None:
+            raise Outcome(100, data)
+        after_ms = float(after_s) * 1000  # a text times a thousand would be a text
+        raise Outcome(100, data, int(min(max(after_ms, 0), MAX_U32)))
 
     def fail(self, data: object = None, code: int = 400) -> NoReturn:
         if not is_number(code) or not 400 <= code <= 499:
@@ -230,7 +232,7 @@ def shown(value: object) -> str:
 def as_table(children: list[dict[str, Any]]) -> str:
     """For languages without JSON: id, type, code, exit code and result, with tabs between them, a line for each. In a
     result, what would break the line is written as `printf %b` reads it."""
-    breaks = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
+    breaks = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0000"}  # a digit may follow
     rows = []
     for child in children:
         result = "".join(breaks.get(char, char) for char in child["result"] or "")
@@ -391,7 +393,7 @@ class Log(io.TextIOBase):
             self.open = ""
             self.inside = True
         if len(self.kept) > self.keep:
-            self.dropped += len(self.kept) - self.keep
+            self.dropped += len(encode(self.kept[: -self.keep]))
             self.kept = self.kept[-self.keep :]
 
     def most_of(self, mark: str) -> int:
@@ -439,11 +441,11 @@ class Log(io.TextIOBase):
     def take_progress(self, text: str) -> str:
         try:
             value = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = text
         try:
             self.on_progress(value)
-        except ValueError as err:
+        except (ValueError, RecursionError) as err:
             return str(err)
         return ""
 
@@ -965,7 +967,6 @@ def ready(engine: Any) -> Callable[[], None]:
     channel = Channel(REQUEST_FD, REPLY_FD)
     log = Log()
     sys.stdout = sys.stderr = engine.log = log
-    faulthandler.enable(2)  # a crash below python leaves its last words in the raw log
 
     stop = getattr(engine, "stop", ignore)
 
@@ -982,6 +983,12 @@ def ready(engine: Any) -> Callable[[], None]:
     leave_sigterm_to_copies(on_term)
     channel.reply(HELLO, index=PROTOCOL)
     return lambda: serve(engine, channel, log)
+
+
+def tell_crashes() -> None:
+    """A crash below python leaves its last words in the raw log. To be called before an engine takes such signals for
+    what its code does: whoever asks for them last gets them first, and this ends the process."""
+    faulthandler.enable(2)
 
 
 def leave_sigterm_to_copies(handler: object) -> None:
@@ -1231,6 +1238,7 @@ def prepare() -> Callable[[], None]:
     if len(sys.argv) > 2:
         add_packages(*sys.argv[1:])
         del sys.argv[1:]
+    tell_crashes()
     return ready(Python())
 
 

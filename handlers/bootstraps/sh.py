@@ -214,7 +214,7 @@ class Sh:
             self.pipe.let_go()
             self.hear_out(outputs)
             raise
-        except (OSError, ValueError):  # the shell is gone, or the tenant's text wrote to what is not its own
+        except Exception:  # it is gone, the tenant's text wrote to what is not its own, or it is still at this order
             raise python.Leave(python.BROKEN, f"the shell that runs the jobs {self.end()}") from None
 
     def hear(self, outputs: list[int]) -> int:
@@ -397,6 +397,7 @@ def refused(field: str, message: str) -> python.Refused:
 
 
 def prepare() -> Callable[[], None]:
+    python.tell_crashes()
     return python.ready(Sh())
 
 

@@ -162,6 +162,7 @@ def start(store: wasmtime.Store, instance: wasmtime.Instance) -> None:
 
 
 def prepare() -> Callable[[], None]:
+    python.tell_crashes()  # first: a trap of the tenant's code is such a signal, and the engine makes an error of it
     engine = Wasm()
     engine.rehearse()
     return python.ready(engine)

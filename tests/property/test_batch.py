@@ -376,3 +376,17 @@ def test_jobs_whose_after_each_failed_keep_their_logs_and_what_it_printed(togeth
     assert batch.feed([told, failed] if together else [failed], 2.0)
     batch.settle(3.0)
     assert [(one.exitcode, one.log, one.new_jobs) for one in stopped] == [(500, b"job\nhook\n", ())]
+
+
+def test_time_that_is_allowed_to_a_job_is_taken_from_no_account() -> None:
+    """A job was said to have taken less than nothing, and one that ran for long no longer than its timeout."""
+    stopped: list[Stopped] = []
+    handler = Handler("python", "x", timeout_s=0.05)
+    batch = Batch(
+        NUMBER, jobs("a", "b"), handler, stopped.extend, log=RawLog(LIMITS), limits=LIMITS, level=Level.L0, now=0.0
+    )
+    batch.allow(0.5, 2.0)
+    assert batch.deadline == 2.5
+    batch.feed([Reply(protocol.STOPPED, 200, 0, 5, b"")], 2.25)
+    assert [one.duration_ms for one in stopped] == [2250.0]
+    assert batch.deadline == 2.25 + 0.05, "the next job has its own time"

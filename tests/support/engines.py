@@ -102,7 +102,7 @@ def wasi(code: str, data: str = "") -> str:
         (i32.store (i32.const 8) (local.get $at)) (i32.store (i32.const 12) (i32.const 4096))
         (drop (call $fd_read (i32.const 0) (i32.const 8) (i32.const 1) (i32.const 16)))
         (i32.load (i32.const 16)))
-      (func (export "_start") (local $n i32) {code}))
+      (func $start (export "_start") (local $n i32) {code}))
     """)
 
 

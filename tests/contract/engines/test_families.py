@@ -88,6 +88,18 @@ async def test_a_parent_in_sh_has_them_in_a_file(runner: Runner) -> None:
     assert after.stopped[0].log == b"/dev/null\n"
 
 
+async def test_a_result_of_any_text_can_be_read_back_in_sh(runner: Runner) -> None:
+    """A digit behind a NUL was read as a part of its number."""
+    (job,) = jobs("x")
+    result = "a\0" + "12\\n\t\r\n\0"
+    children = json.dumps([{**CHILDREN[0], "result": result}]).encode()
+    seen = Run()
+    body = """printf %b "$(cut -f5 "$JOB_CHILDREN")" | od -An -v -tx1"""
+    parent = ParentJob(job.id, job.data, job.attempts, children)
+    await runner.run_jobs("acme-test", [parent], Handler("sh", body), seen.hear)
+    assert bytes.fromhex(seen.stopped[0].log.decode()) == result.encode()
+
+
 @pytest.mark.slow
 async def test_a_parent_in_wasm_has_them_in_its_environment(runner: Runner) -> None:
     need_language("wasm")

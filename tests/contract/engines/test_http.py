@@ -2,7 +2,7 @@
 
 import asyncio
 import ipaddress
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,6 +11,7 @@ from aiohttp import web
 from handlers.model import Handler
 from runner.http_engine import after_ms
 from runner.limits import ContextLimits
+from runner.outcome import Stopped
 from runner.plain import PlainLauncher
 from runner.runner import Runner, RunnerSettings
 from tests.support.engines import Run, jobs, run
@@ -295,6 +296,40 @@ async def test_a_cancelled_job_breaks_off_a_post_that_it_does_not_share(
         may_answer.set()
         await running
     assert [one.code for one in seen.stopped] == ["cancelled", "ok"][: len(payloads)]
+
+
+async def test_a_job_that_is_cancelled_before_its_own_post_is_not_posted(runner: Runner, target: Target) -> None:
+    """It was posted and then reported as cancelled; and the post of one of several could not be broken off."""
+    first, second, third, fourth = batch = jobs("a\n1", "b\n2", "c\n3", "d\n4")
+    arrived, may_answer = asyncio.Semaphore(0), asyncio.Event()
+
+    async def answer(_request: web.Request, body: bytes) -> web.Response:
+        arrived.release()
+        if body.startswith(b"c"):
+            await may_answer.wait()
+        return web.Response(text="200")
+
+    target.answer = answer
+    seen = Run()
+
+    def hear(stopped: Sequence[Stopped]) -> None:
+        if not seen.stopped:
+            assert not runner.cancel("acme", second.id)
+        seen.hear(stopped)
+
+    running = asyncio.create_task(runner.run_jobs("acme-test", batch, Handler("http", target.url), hear))
+    for _ in (first, third):
+        await arrived.acquire()
+    assert runner.cancel("acme", third.id)
+    await running
+    may_answer.set()
+    assert [(one.id, one.code) for one in seen.stopped] == [
+        (first.id, "ok"),
+        (second.id, "cancelled"),
+        (third.id, "cancelled"),
+        (fourth.id, "ok"),
+    ]
+    assert target.bodies == [b"a\n1\n", b"c\n3\n", b"d\n4\n"]
 
 
 async def test_nothing_is_posted_for_jobs_that_may_not_start(runner: Runner, target: Target) -> None:

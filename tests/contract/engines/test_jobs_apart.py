@@ -41,6 +41,20 @@ async def test_the_status_of_a_job_and_what_it_carries_are_its_own(runner: Runne
     ]
 
 
+DEEP_PROGRESS = """read -r x || true
+case $x in
+b) sleep 0.1; printf 'P: '; head -c 5000 /dev/zero | tr '\\0' '['; echo; sleep 0.3; exit 65 ;;
+*) echo "S: 200 $x" ;;
+esac"""
+
+
+async def test_progress_that_is_too_deep_costs_no_job_of_sh_the_status_of_the_one_before(runner: Runner) -> None:
+    """Its job was over for the context, and not for the shell: all that followed had the status of another."""
+    seen = await run(runner, Handler("sh", DEEP_PROGRESS), jobs("a", "b", "c", "d"))
+    assert [(one.exitcode, one.result) for one in seen.stopped] == [(200, b"a"), (400, b""), (200, b"c"), (200, b"d")]
+    assert seen.stopped[1].log.startswith(b"P: [[[[")
+
+
 OPEN_LINES = {
     "python": """import time
 if payload == 'a': time.sleep(0.05); print('abc', end='')

@@ -95,3 +95,17 @@ async def test_half_a_character_is_no_other_jobs(runner: Runner) -> None:
         seen = await node(runner, f"{body}; return 1", *payloads)
         logs = [b"hello" if each == "whole" else "\ufffd".encode() for each in payloads]
         assert [one.log for one in seen.stopped] == logs
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+async def test_an_error_that_escapes_a_hook_is_told(runner: Runner, is_before: bool) -> None:
+    """All that was said was an exit status."""
+    need_language("node")
+    escapes = (
+        "setTimeout(() => { throw new Error('late'); }, 1); await new Promise(() => setTimeout(() => {}, 20_000));"
+    )
+    before, after = (escapes, "") if is_before else ("", escapes)
+    made = Handler("node", "payload => payload", memory_mb=192, timeout_s=20, before_each=before, after_each=after)
+    seen = await run(runner, made, jobs("a", "b"))
+    assert seen.exitcodes == [502, 502]
+    assert any(b"Error: late" in one.log for one in seen.stopped), "of the first, or of the last that had stopped"

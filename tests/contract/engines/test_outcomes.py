@@ -6,7 +6,7 @@ import pytest
 
 from handlers.model import Handler
 from runner.runner import Runner
-from tests.support.engines import behaviours, handler, jobs, languages, run, wasm
+from tests.support.engines import behaviours, handler, jobs, languages, run, wasi, wasm
 from vocabulary.new_job import NewJob
 
 _PRINTS_THROUGH_MS = 20.0
@@ -32,6 +32,24 @@ async def test_a_wasm_module_whose_start_is_not_to_be_called_is_an_error_and_no_
         )
         assert seen.exitcodes == [500, 500]
         assert b"expected" in seen.results[0]
+
+
+@pytest.mark.parametrize(
+    ("trap", "told"),
+    [
+        ("(unreachable)", b"wasm `unreachable` instruction executed"),
+        ("(drop (i32.div_s (i32.const 1) (local.get $n)))", b"integer divide by zero"),
+        ("(drop (i32.load (i32.const -8)))", b"out of bounds memory access"),
+        ("(call $start)", b"call stack exhausted"),
+    ],
+)
+async def test_a_trap_of_wasm_is_the_error_of_its_job_and_no_crash(runner: Runner, trap: str, told: bytes) -> None:
+    """It comes as a signal, which must reach the runtime of wasm and nobody else."""
+    begins_with_b = "(drop (call $read (i32.const 200))) (i32.eq (i32.load8_u (i32.const 200)) (i32.const 98))"
+    seen = await run(runner, Handler("wasm", wasi(f"{begins_with_b} (if (then {trap}))")), jobs("a", "b", "c"))
+    assert (seen.exitcodes, seen.given_back) == ([200, 500, 200], [])
+    assert told in seen.results[1]
+    assert seen.stopped[1].log == b""
 
 
 @everywhere

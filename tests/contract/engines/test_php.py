@@ -7,6 +7,7 @@ import pytest
 from handlers.model import Handler
 from runner.runner import Runner
 from tests.support.engines import Run, jobs, need_language, run
+from tests.support.needs import missing
 from vocabulary.new_job import NewJob
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -149,6 +150,34 @@ async def test_an_error_that_nothing_can_catch_is_told(runner: Runner) -> None:
 async def test_what_was_printed_before_exit_is_shown_once(runner: Runner, start: str) -> None:
     seen = await php(runner, f"{start} exit(3);", "x")
     assert (seen.exitcodes, seen.stopped[0].log) == ([502], b"seen\n")
+
+
+async def test_what_a_job_printed_before_exit_is_not_said_by_the_job_before_it(runner: Runner) -> None:
+    """It was on the raw log, where it could be taken for the other's. So its new jobs were made, and again when it was
+    tried again."""
+    body = "if ($payload === 'c') { echo \"J: made|c\\nbye\\n\"; exit(1); } return 1;"
+    for _ in range(3):
+        seen = await php(runner, body, "a", "b", "c", "d")
+        assert [(one.exitcode, one.log, one.new_jobs) for one in seen.stopped] == [
+            (200, b"", ()),
+            (200, b"", ()),
+            (502, b"bye\n", ()),
+        ]
+        assert len(seen.given_back) == 1
+
+
+@pytest.mark.parametrize("end", ["exit(0);", "return 2;", "str_repeat('a', 1 << 40);", "throw new Error('x');"])
+async def test_a_forked_copy_says_nothing_of_the_job(runner: Runner, end: str) -> None:
+    """What the job had printed was said again by a copy, its new jobs too, and a copy that returned went on in its
+    place."""
+    (asked,) = (await php(runner, "return function_exists('pcntl_fork');", "x")).results
+    if asked != b"true":
+        missing("php has no pcntl", "its packages for the command line have it on Debian")
+    fork = f'$pid = pcntl_fork(); if (!$pid) {{ echo "copy\\n"; {end} }} pcntl_waitpid($pid, $status); return 1;'
+    seen = await php(runner, f'echo "J: made|x\\nseen\\n"; {fork}', "a", "b")
+    assert (seen.exitcodes, seen.results) == ([200, 200], [b"1", b"1"])
+    assert [len(one.new_jobs) for one in seen.stopped] == [1, 1]
+    assert b"".join(one.log for one in seen.stopped).count(b"seen\n") == 2
 
 
 async def test_out_of_memory(runner: Runner) -> None:

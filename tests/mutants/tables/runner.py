@@ -228,7 +228,7 @@ MUTANTS: list[Mutant] = [
     ),
     batch(
         "time limits do not hold",
-        "        return self.progress_at + self.handler.timeout_s",
+        "        return max(self.progress_at + self.handler.timeout_s, self._allowed_until)",
         "        return self.progress_at + 10**6",
         tests="tests/service/test_promises.py",
     ),
@@ -336,8 +336,8 @@ MUTANTS: list[Mutant] = [
     ),
     run(
         "http jobs are started under a lease that lapsed",
-        "        return run.may_start() and await self._post(run",
-        "        return await self._post(run",
+        "            if not run.may_start():\n                return False\n            if jobs := run",
+        "            if jobs := run",
         tests="tests/contract/engines/test_http.py",
     ),
     batch(

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from functory.loops.job_mark import mark_of
 from functory.workers.held_jobs import Held, HeldJobs
+from functory.workers.log_tail import KEPT_BYTES, LogTail
 from scheduler.retry import RetryPolicy
 from store.base import Job
 
@@ -89,3 +90,18 @@ def test_jobs_that_ended_long_before_their_leases_leave_nothing() -> None:
     assert len(jobs._lapses) < 200
     drop_lapsed(jobs, NOW_MS + 1005)
     assert len(jobs) == 4, "the others lapse when their time comes"
+
+
+@given(st.text("aä€\N{GRINNING FACE}", max_size=60), st.integers(1, 90))
+def test_the_end_of_what_a_job_says_begins_with_a_character(text: str, most_bytes: int) -> None:
+    tail = LogTail()
+    tail.add(text.encode(), most_bytes)
+    assert tail.kept.decode() in text + "\n"
+    assert tail.dropped + tail.size_bytes == len(text.encode()) + bool(text)
+    assert most_bytes - 3 <= tail.size_bytes <= most_bytes or tail.dropped == 0
+
+
+def test_bytes_that_are_no_text_are_kept_as_they_are() -> None:
+    tail = LogTail()
+    tail.add(b"\x80" * (KEPT_BYTES + 10))
+    assert tail.kept == b"\x80" * (KEPT_BYTES - 1) + b"\n"
