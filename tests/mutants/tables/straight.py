@@ -206,5 +206,10 @@ MUTANTS: list[Mutant] = [
         "self._line.enter(tenant_of(jobtype), 1)",
     ),
     lists("a list shows nothing of a flood", "where.state in _IN_A_FLOOD and cursor is None", "False"),
-    turns("many batches begin in a turn", " and not self._turns.take():", " and not (self._turns.take() or True):"),
+    turns("many batches begin in a turn", " and not self._turns.take(pick.jobs):", " and False:"),
+    turns(
+        "batches that are no larger than a short step begin together",
+        "            if self._courtesy.is_asked_of(tenant) and not",
+        "            if self._courtesy.is_asked_of(tenant) and pick.jobs >= 250 and not",
+    ),
 ]
