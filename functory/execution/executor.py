@@ -309,7 +309,7 @@ class Executor:
         finally:
             took_s = self._clock.monotonic_s() - began_s
             try:
-                await self._outbox.room(tenant_of(jobtype))
+                await self._slots.unless_stopping(self._outbox.room(tenant_of(jobtype)))
             finally:
                 self._policy.jobs_stopped(jobtype, len(jobs), took_s, worked_s)
                 if worked_s is None or (not jobs and jobs.next_ms is None):
@@ -335,7 +335,7 @@ class Executor:
             took_s = self._clock.monotonic_s() - began_s
             self._batches.give_back(left)
             try:
-                await self._outbox.room(tenant_of(jobtype))
+                await self._slots.unless_stopping(self._outbox.room(tenant_of(jobtype)))
             finally:
                 if watch is not None:
                     watch.cancel()
