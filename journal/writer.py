@@ -1,8 +1,9 @@
 """Appending writes to the open segment so that they are on disk when the call returns. Runs on one thread.
 
 Ensures: `append` returns only after the sync of every byte. When it raises, none of its writes is acknowledged and
-none will be read: what was written is cut off again, and where that cannot be done the segment is left for good, its
-successor's header recording how much of it counts. A failed sync is never tried again on the same file.
+none will be read: what was written is cut off again and that is synced, or the segment is left for good and its
+successor's header, which is on the disk by then, says how much of it counts. Only if the disk takes no successor,
+either, may a power cut before it does bring back what was written. A failed sync is never tried again on the same file.
 """
 
 import errno
@@ -178,10 +179,14 @@ class SegmentWriter:
         self._leave(segment)
 
     def _leave(self, segment: _Open) -> None:
-        """Give the file up: the kernel may have dropped what it could not write, and would not say so again."""
-        with suppress(OSError):  # if it cannot be cut, the next header still says where it ends
+        """Give the file up: the kernel may have dropped what it could not write, and would not say so again. The next
+        header says where it ends, so it is written before anybody hears that the rest does not count: the cut may fail,
+        and a power cut may undo it."""
+        with suppress(OSError):
             segment.file.truncate(segment.end)
         self.close()
+        with suppress(OSError, JournalUnavailable):  # the next write tries again, and whoever looks after the disk
+            self._begin_segment()
 
 
 def _unavailable(error: OSError, doing: str) -> JournalUnavailable:

@@ -27,6 +27,12 @@ MUTANTS: list[Mutant] = [
         '            self._leave(segment)\n            raise _unavailable(error, f"sync',
         '            raise _unavailable(error, f"sync',
     ),
+    writer(
+        "what was refused comes back with a power cut",
+        "        with suppress(OSError, JournalUnavailable):  # the next write tries again, and whoever looks after the disk\n"
+        "            self._begin_segment()\n",
+        "",
+    ),
     writer("half a write stays behind", "            self._take_back(segment, error)\n", ""),
     writer(
         "a segment number is used twice",
