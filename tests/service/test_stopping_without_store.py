@@ -9,7 +9,7 @@ import pytest
 from functory.config import load_config
 from functory.daemon.daemon import Daemon
 from functory.loops.courtesy import LONG_STEP
-from tests.service.test_store_away import fail_until
+from tests.support.away_store import fail_until
 from tests.support.service import QUICK, ended, register, running_daemon, until
 from tests.support.straight import ready, until_there_is
 from tests.support.straight_times import set_straight_times
