@@ -10,6 +10,7 @@ followed_lines = in_file("functory/intake/backlog.py", FOLLOWERS)
 followers = in_file("functory/execution/straight/followers.py", FOLLOWERS)
 claims = in_file("functory/execution/executor.py", FOLLOWERS)
 outlook = in_file("functory/execution/outlook.py", FOLLOWERS)
+remembers = in_file("functory/execution/outlook.py", "tests/unit/functory/test_outlook_memory.py")
 line = in_file("functory/intake/line.py", "tests/service/test_backlog.py")
 FLOODS = "tests/service/test_straight_floods.py"
 READER = "tests/service/test_reader_of_floods.py"
@@ -124,6 +125,10 @@ MUTANTS: list[Mutant] = [
     outlook(
         "who follows what rests waits in vain", "jobtype not in self._resting and self._is_known", "self._is_known"
     ),
+    remembers(
+        "a daemon that never looks remembers all types", "self._is_looking or self.age_s <= self._life_s", "True"
+    ),
+    remembers("what comes during a look is forgotten", "self._is_looking or self.age_s", "self.age_s"),
     fed("lines of other types wait for a flood", " or not self._line.has_only(tenant, jobtype):", ":"),
     fed("options of lines that follow are lost", "        if any(map(_ATTRIBUTES_READ, records)) or", "        if"),
     fed("what lines follow is lost", " or any(map(_NOTE_READ, records)):", ":"),
