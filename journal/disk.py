@@ -19,6 +19,8 @@ from journal.errors import JournalLocked
 log = logging.getLogger("journal")
 
 _LOCK_NAME: Final = "lock"
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Errors of a disk that is sound."""
 
 
 class File(Protocol):
@@ -131,8 +133,7 @@ class OsDisk:
             except BlockingIOError:
                 owner = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
                 raise JournalLocked(f"{self.directory} is written to by another process (pid {owner})") from None
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+            os.ftruncate(fd, os.pwrite(fd, f"{os.getpid()}\n".encode(), 0))  # in this order a full disk has room for it
             self._locked = held.pop_all()
 
     def _lock_folder(self, held: ExitStack) -> None:

@@ -6,14 +6,13 @@ successor's header, which is on the disk by then, says how much of it counts. On
 either, may a power cut before it does bring back what was written. A failed sync is never tried again on the same file.
 """
 
-import errno
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from journal.disk import Disk, File, write_all
+from journal.disk import NO_ROOM, Disk, File, write_all
 from journal.errors import DiskFull, JournalUnavailable
 from journal.format import SegmentHeader, encode_segment_header
 from journal.options import JournalOptions
@@ -24,7 +23,6 @@ from vocabulary.time_text import iso_time
 
 _SMALL_WRITE_BYTES: Final = 64 * 1024
 """A disk without room for this is full. With it, only the write that does not fit is refused."""
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class Appended(NamedTuple):
@@ -171,7 +169,7 @@ class SegmentWriter:
 
     def _take_back(self, segment: _Open, error: OSError) -> None:
         """A write failed. For want of room the segment itself is sound: cut off what was half written and stay."""
-        if error.errno in _NO_ROOM:
+        if error.errno in NO_ROOM:
             with suppress(OSError):
                 segment.file.truncate(segment.end)
                 segment.file.sync()
@@ -190,5 +188,5 @@ class SegmentWriter:
 
 
 def _unavailable(error: OSError, doing: str) -> JournalUnavailable:
-    kind = DiskFull if error.errno in _NO_ROOM else JournalUnavailable
+    kind = DiskFull if error.errno in NO_ROOM else JournalUnavailable
     return kind(f"could not {doing}: {error.strerror or error}")

@@ -312,3 +312,22 @@ async def test_what_was_refused_does_not_come_back_with_a_power_cut(
         async with Journal(tmp_path, "a7", OPTIONS) as again:
             assert await read_all(again) == [b"acknowledged"]
             assert again.stats().damages == 0
+
+
+@pytest.mark.parametrize("operation", ["create", "write"])
+async def test_a_torn_end_that_a_full_disk_has_no_copy_of_stays_and_is_not_read(tmp_path: Path, operation: str) -> None:
+    """Or the journal could not be opened that would make room by being read up."""
+    async with Journal(tmp_path, "a7", OPTIONS) as journal:
+        await journal.write("a-b", [b"acknowledged"])
+    segment = tmp_path / segment_name(1)
+    content = await asyncio.to_thread(segment.read_bytes)
+    await asyncio.to_thread(segment.write_bytes, content + content[512:-700] + b"torn")
+    disk = FaultyDisk(tmp_path)
+    disk.fail_nth(operation, 1, errno.ENOSPC)
+    async with Journal(disk, "a7", OPTIONS) as journal:
+        assert [finding.is_damage for finding in journal.findings] == [False]
+        assert await read_all(journal) == [b"acknowledged"]
+        await journal.write("a-b", [b"more"])
+    async with Journal(tmp_path, "a7", OPTIONS) as journal:
+        assert await read_all(journal) == [b"acknowledged", b"more"]
+        assert journal.stats().damages == 0
