@@ -129,6 +129,14 @@ MUTANTS: list[Mutant] = [
         "a daemon that never looks remembers all types", "self._is_looking or self.age_s <= self._life_s", "True"
     ),
     remembers("what comes during a look is forgotten", "self._is_looking or self.age_s", "self.age_s"),
+    longest(
+        "who posts thousands leaves others no room",
+        "(_MOST, _MOST_BYTES) if are_few else (_MOST - _KEPT,",
+        "(_MOST, _MOST_BYTES) if True else (_MOST - _KEPT,",
+    ),
+    longest(
+        "nobody has the room that is kept", "(_MOST, _MOST_BYTES) if are_few else", "(_MOST, _MOST_BYTES) if False else"
+    ),
     fed("lines of other types wait for a flood", " or not self._line.has_only(tenant, jobtype):", ":"),
     fed("options of lines that follow are lost", "        if any(map(_ATTRIBUTES_READ, records)) or", "        if"),
     fed("what lines follow is lost", " or any(map(_NOTE_READ, records)):", ":"),
