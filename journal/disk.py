@@ -5,17 +5,22 @@ Calls block: the journal makes them on its own threads. Errors are OSError, as t
 
 import errno
 import fcntl
+import logging
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
 from journal.durable import make_folder, sync_folder
 from journal.errors import JournalLocked
 
+log = logging.getLogger("journal")
+
 _LOCK_NAME: Final = "lock"
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Errors of a disk that is sound."""
 
 
 class File(Protocol):
@@ -114,28 +119,37 @@ class OsDisk:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._lock_fd = -1
+        self._locked = ExitStack()
+        """Closes what holds the lock."""
 
     def lock(self) -> None:
         make_folder(self.directory)
-        fd = os.open(self.directory / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with ExitStack() as held:  # also if the disk is full, say: a descriptor that stays open keeps the lock
+            fd = os.open(self.directory / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            held.callback(os.close, fd)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._lock_folder(held)
+            except BlockingIOError:
+                owner = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+                raise JournalLocked(f"{self.directory} is written to by another process (pid {owner})") from None
+            os.ftruncate(fd, os.pwrite(fd, f"{os.getpid()}\n".encode(), 0))  # in this order a full disk has room for it
+            self._locked = held.pop_all()
+
+    def _lock_folder(self, held: ExitStack) -> None:
+        """It too: whoever removes the file would let a second writer in. Earlier versions know only the file, which
+        also counts alone where folders cannot be locked (NFS)."""
+        fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        held.callback(os.close, fd)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         except BlockingIOError:
-            owner = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(fd)
-            raise JournalLocked(f"{self.directory} is written to by another process (pid {owner})") from None
-        except BaseException:  # the disk is full, say: a descriptor that stays open keeps the lock
-            os.close(fd)
             raise
-        self._lock_fd = fd
+        except OSError as error:
+            log.debug("journal.folder_not_locked", extra={"reason": str(error)})
 
     def unlock(self) -> None:
-        if self._lock_fd >= 0:
-            fd, self._lock_fd = self._lock_fd, -1
-            os.close(fd)
+        self._locked.close()
 
     def names(self) -> list[str]:
         return sorted(name for name in os.listdir(self.directory) if name != _LOCK_NAME)  # noqa: PTH208 (names only)

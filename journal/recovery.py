@@ -9,7 +9,7 @@ The rules, none of which is a guess (the reasons are in docs/journal-format.md):
 - A segment that a later header names as its `prev` was acknowledged up to `prev_bytes`. Shorter: reported. Longer: the
   rest was never acknowledged and is not read. Gone: reported, if the read position lies before its end.
 - Any other segment may end in a torn write. It is cut at the first bad frame that no later frame declares synced,
-  and what was cut off is kept as `.torn`.
+  and what was cut off is kept as `.torn`. On a full disk it stays, and is not read: its successor says where it ends.
 
 Ensures: run again, also after a crash in the middle of it, it gives the same result. Never deletes a byte that was
 acknowledged; what it cuts off it keeps.
@@ -17,10 +17,11 @@ acknowledged; what it cuts off it keeps.
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from journal.cursor import Position
-from journal.disk import Disk, File, opened, write_all
+from journal.disk import NO_ROOM, Disk, File, opened, write_all
 from journal.format import SEGMENT_HEADER_BYTES, Frame, SegmentHeader, decode_records, decode_segment_header
 from journal.ids import parse_id
 from journal.segment import (
@@ -209,7 +210,16 @@ def _cut_torn_end(disk: Disk, number: int, file: File, end: int) -> list[Finding
         return []
     kept = f"{number:010d}.torn-{end}"
     if kept not in disk.names():
-        _copy_end(disk, file, end, size, f"{kept}.part")
+        try:
+            _copy_end(disk, file, end, size, f"{kept}.part")
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            with suppress(FileNotFoundError):
+                disk.remove(f"{kept}.part")
+            return [
+                Finding(number, end, size - end, False, "a torn write, never acknowledged, stays: the disk is full")
+            ]
         _set_aside(disk, f"{kept}.part", kept)
     file.truncate(end)
     file.sync()

@@ -1,18 +1,18 @@
 """Appending writes to the open segment so that they are on disk when the call returns. Runs on one thread.
 
 Ensures: `append` returns only after the sync of every byte. When it raises, none of its writes is acknowledged and
-none will be read: what was written is cut off again, and where that cannot be done the segment is left for good, its
-successor's header recording how much of it counts. A failed sync is never tried again on the same file.
+none will be read: what was written is cut off again and that is synced, or the segment is left for good and its
+successor's header, which is on the disk by then, says how much of it counts. Only if the disk takes no successor,
+either, may a power cut before it does bring back what was written. A failed sync is never tried again on the same file.
 """
 
-import errno
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from journal.disk import Disk, File, write_all
+from journal.disk import NO_ROOM, Disk, File, write_all
 from journal.errors import DiskFull, JournalUnavailable
 from journal.format import SegmentHeader, encode_segment_header
 from journal.options import JournalOptions
@@ -23,7 +23,6 @@ from vocabulary.time_text import iso_time
 
 _SMALL_WRITE_BYTES: Final = 64 * 1024
 """A disk without room for this is full. With it, only the write that does not fit is refused."""
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class Appended(NamedTuple):
@@ -170,7 +169,7 @@ class SegmentWriter:
 
     def _take_back(self, segment: _Open, error: OSError) -> None:
         """A write failed. For want of room the segment itself is sound: cut off what was half written and stay."""
-        if error.errno in _NO_ROOM:
+        if error.errno in NO_ROOM:
             with suppress(OSError):
                 segment.file.truncate(segment.end)
                 segment.file.sync()
@@ -178,12 +177,16 @@ class SegmentWriter:
         self._leave(segment)
 
     def _leave(self, segment: _Open) -> None:
-        """Give the file up: the kernel may have dropped what it could not write, and would not say so again."""
-        with suppress(OSError):  # if it cannot be cut, the next header still says where it ends
+        """Give the file up: the kernel may have dropped what it could not write, and would not say so again. The next
+        header says where it ends, so it is written before anybody hears that the rest does not count: the cut may fail,
+        and a power cut may undo it."""
+        with suppress(OSError):
             segment.file.truncate(segment.end)
         self.close()
+        with suppress(OSError, JournalUnavailable):  # the next write tries again, and whoever looks after the disk
+            self._begin_segment()
 
 
 def _unavailable(error: OSError, doing: str) -> JournalUnavailable:
-    kind = DiskFull if error.errno in _NO_ROOM else JournalUnavailable
+    kind = DiskFull if error.errno in NO_ROOM else JournalUnavailable
     return kind(f"could not {doing}: {error.strerror or error}")

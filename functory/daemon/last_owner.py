@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from functory.transfer.backup_layout import OWNER
+from journal.disk import NO_ROOM
 from store.base import Store
 from vocabulary.clock import Clock
 
@@ -56,10 +57,26 @@ def _read(path: Path) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """As a whole or not at all: half a sysid might be another daemon's."""
+    """As a whole or not at all: half a sysid might be another daemon's. On a full disk in place of what is there, or a
+    daemon could not start that would make room there by reading its journal up: so little is written as one, too."""
     new = path.with_suffix(".new")
-    with new.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+    try:
+        with new.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        if error.errno not in NO_ROOM or not path.exists():
+            raise
+        _overwrite(path, text.encode())
+
+
+def _overwrite(path: Path, content: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.ftruncate(fd, os.pwrite(fd, content, 0))
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -260,10 +260,10 @@ class Executor:
         """Fill the slots from the last look. False when that had nothing for them."""
         before = len(self._slots)
         while self.may_start() and (pick := self._policy.select_jobtype_to_run(self._runner.warm_jobtypes())):
-            step = self._courtesy.step(tenant_of(pick.jobtype), pick.jobs)
-            if step < pick.jobs and not self._turns.take():
+            tenant = tenant_of(pick.jobtype)
+            pick = pick._replace(jobs=self._courtesy.step(tenant, pick.jobs))
+            if self._courtesy.is_asked_of(tenant) and not self._turns.take(pick.jobs):
                 break
-            pick = pick._replace(jobs=step)
             jobs, version = self._straight.start(*pick)
             who = self._tenants.of(pick.jobtype).incarnation
             batch = self._run_straight(pick.jobtype, jobs, version, who) if jobs else self._fill_slot(pick, who)
@@ -309,7 +309,7 @@ class Executor:
         finally:
             took_s = self._clock.monotonic_s() - began_s
             try:
-                await self._outbox.room(tenant_of(jobtype))
+                await self._slots.unless_stopping(self._outbox.room(tenant_of(jobtype)))
             finally:
                 self._policy.jobs_stopped(jobtype, len(jobs), took_s, worked_s)
                 if worked_s is None or (not jobs and jobs.next_ms is None):
@@ -335,7 +335,7 @@ class Executor:
             took_s = self._clock.monotonic_s() - began_s
             self._batches.give_back(left)
             try:
-                await self._outbox.room(tenant_of(jobtype))
+                await self._slots.unless_stopping(self._outbox.room(tenant_of(jobtype)))
             finally:
                 if watch is not None:
                     watch.cancel()

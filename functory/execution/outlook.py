@@ -51,12 +51,13 @@ class Outlook:
         """Types of which jobs wait and claims find nothing, and since when."""
         self._counted_out: dict[str, int] = {}
         """What claims that were under way at the last look were taking: it is not among what waited."""
+        self._is_looking = False
         self._added: set[str] = set()
-        """Types that were added to since the last look began."""
+        """Types that were added to since the last look began, as long as that counts."""
         self._asked: set[str] = set()
         """Types that were added to before that, while the look is under way."""
         self._changed: set[str] = set()
-        """Tenants whose handlers or pauses were changed since the last look began; "" for all."""
+        """Tenants whose handlers or pauses were changed since then; "" for all."""
         self.on_fewer: Callable[[Iterable[str]], None] = _nobody
         """Told the types of jobs that have been taken: fewer wait than before."""
         self.looked_s = -math.inf
@@ -70,6 +71,7 @@ class Outlook:
         taken = dict(claiming)
         self._asked, self._added = self._added | self._asked, set()
         changed, self._changed = self._changed, set()
+        self._is_looking = True
         try:
             waiting = await self._store.get_waiting_jobtypes(now_ms=self._clock.now_ms(), runnable=True)
             await self._meet({tenant_of(each.jobtype): each.tenant_created_ms for each in waiting})
@@ -77,6 +79,8 @@ class Outlook:
             self._added |= self._asked
             self._changed |= changed
             raise
+        finally:
+            self._is_looking = False
         self._asked = set()
         self.looked_s = now_s
         self._looked = waiting
@@ -114,15 +118,24 @@ class Outlook:
     def forget(self, tenant: str) -> None:
         """A handler or a rate of the tenant ("": of any) was set, a pause ended, or its packages have come: more may
         wait than the last look saw, and what did not run here may."""
-        self._changed.add(tenant)
+        if self._must_remember:
+            self._changed.add(tenant)
         self.unable = {name: version for name, version in self.unable.items() if tenant and tenant_of(name) != tenant}
         self._unreadable = {name: reason for name, reason in self._unreadable.items() if name in self.unable}
         self._resting = {name: rest for name, rest in self._resting.items() if tenant and tenant_of(name) != tenant}
 
     def added(self, jobtypes: Iterable[str]) -> None:
+        counts = self._must_remember
         for jobtype in jobtypes:
             self._resting.pop(jobtype, None)
-            self._added.add(jobtype)
+            if counts:
+                self._added.add(jobtype)
+
+    @property
+    def _must_remember(self) -> bool:
+        """Whether what happens now is missing in a look that counts. Where that is too old, nothing is known anyway,
+        until one that has yet to begin: a daemon that never looks would remember all types that there ever were."""
+        return self._is_looking or self.age_s <= self._life_s
 
     def freed(self, jobs: Sequence[Job]) -> None:
         """These ended. Where one had a key, others with the same key may start."""

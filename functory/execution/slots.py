@@ -1,13 +1,14 @@
 """The batches that run, each on a slot: their type, for which tenant of that name, and since when.
 
-Ensures: every batch that was started is known until it is over, so that none is left behind when the daemon stops.
+Ensures: every batch that was started is known until it is over, so that none is left behind when the daemon stops. What
+is cancelled then ends, also if the store is away.
 """
 
 import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from vocabulary.clock import Clock
 from vocabulary.names import tenant_of
@@ -28,6 +29,7 @@ class Slots:
         self._clock = clock
         self._on_free = on_free
         self._batches: dict[asyncio.Task[None], _Batch] = {}
+        self._is_stopping = False
 
     def __len__(self) -> int:
         return len(self._batches)
@@ -60,8 +62,17 @@ class Slots:
         for task in tasks:
             task.cancel()
 
+    async def unless_stopping(self, waiting: Coroutine[Any, Any, None]) -> None:
+        """What a batch waits for before it leaves its slot to the next one. There is none once the daemon stops, and
+        the store, which makes room, may not come back."""
+        if self._is_stopping:
+            waiting.close()
+        else:
+            await waiting
+
     async def stop(self, grace_s: float) -> None:
         """Let the batches finish for a while, then cancel what is left."""
+        self._is_stopping = True
         if self._batches:
             await asyncio.wait(list(self._batches), timeout=grace_s)
         for task in list(self._batches):

@@ -14,7 +14,9 @@ from vocabulary.clock import Clock
 FEW: Final = 20
 """Jobs of a tenant on their way to the store; with more, it has much to do itself."""
 SHORT_STEP: Final = 250
-"""Shorter ones cost the others too much: what a step costs in itself is worth some 80 jobs."""
+"""Shorter ones cost the others too much."""
+STEP_COST: Final = 80
+"""What a step costs in itself is worth so many jobs."""
 LONG_STEP: Final = 2000
 """Longer ones gain nothing more."""
 _MOMENT_S: Final = 0.05
@@ -42,6 +44,9 @@ class Courtesy:
 
     def step(self, tenant: str, most: int) -> int:
         """How many jobs of the tenant go into one step; `most` if nobody else waits for a few."""
+        return min(most, SHORT_STEP) if self.is_asked_of(tenant) else most
+
+    def is_asked_of(self, tenant: str) -> bool:
+        """Whether somebody else waits for a few."""
         other = self._before if tenant == self._last.tenant else self._last
-        is_here = self._clock.monotonic_s() - other.at_s <= _MOMENT_S
-        return min(most, SHORT_STEP) if is_here else most
+        return self._clock.monotonic_s() - other.at_s <= _MOMENT_S

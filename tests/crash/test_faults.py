@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from journal import DiskFull, Journal, JournalOptions, JournalUnavailable
+from journal import DiskFull, Journal, JournalOptions, JournalUnavailable, OsDisk
+from journal.disk import file_size
 from journal.segment import segment_name
 from tests.support.faulty_disk import FaultyDisk, fails_with
 from tests.support.needs import missing
@@ -282,3 +283,51 @@ async def test_whole_frames_of_a_write_that_failed_are_never_read(tmp_path: Path
     await journal.close()
     async with Journal(tmp_path, "a7", OPTIONS) as again:
         assert await read_all(again) == [b"acknowledged"]
+
+
+@pytest.mark.parametrize("also_fails", ["nothing", "truncate"])
+@pytest.mark.parametrize("operation", ["sync", "write"])
+async def test_what_was_refused_does_not_come_back_with_a_power_cut(
+    tmp_path: Path, operation: str, also_fails: str
+) -> None:
+    """However much of it is on the disk: before anybody hears of the refusal, it is on the disk that it does not count.
+    A cut is not: it may have failed, and is not synced on a file whose sync has failed."""
+    disk, gate = FaultyDisk(tmp_path), threading.Event()
+    make_executor = {"journal-write": ThreadPoolExecutor(1), "journal-read": ThreadPoolExecutor(1)}
+    async with Journal(disk, "a7", OPTIONS, make_executor=make_executor.__getitem__) as journal:
+        await journal.write("a-first", [b"acknowledged"])
+        size_before = await asyncio.to_thread(file_size, OsDisk(tmp_path), segment_name(1))
+        make_executor["journal-write"].submit(gate.wait)
+        writes = [asyncio.ensure_future(journal.write(f"a-type{number}", [b"x" * 300])) for number in range(12)]
+        await asyncio.sleep(0)  # now all of them wait for the thread, and become one write
+        disk.fail_nth(operation, 1)
+        disk.keeps_what_is_cut = True
+        if also_fails != "nothing":
+            disk.faults[also_fails] = fails_with(errno.EIO)
+        gate.set()
+        results = await asyncio.gather(*writes, return_exceptions=True)
+        assert [type(result) for result in results] == [JournalUnavailable] * 12
+        assert await asyncio.to_thread(file_size, OsDisk(tmp_path), segment_name(1)) > size_before + 2000
+        disk.unlock()  # the power cut
+        async with Journal(tmp_path, "a7", OPTIONS) as again:
+            assert await read_all(again) == [b"acknowledged"]
+            assert again.stats().damages == 0
+
+
+@pytest.mark.parametrize("operation", ["create", "write"])
+async def test_a_torn_end_that_a_full_disk_has_no_copy_of_stays_and_is_not_read(tmp_path: Path, operation: str) -> None:
+    """Or the journal could not be opened that would make room by being read up."""
+    async with Journal(tmp_path, "a7", OPTIONS) as journal:
+        await journal.write("a-b", [b"acknowledged"])
+    segment = tmp_path / segment_name(1)
+    content = await asyncio.to_thread(segment.read_bytes)
+    await asyncio.to_thread(segment.write_bytes, content + content[512:-700] + b"torn")
+    disk = FaultyDisk(tmp_path)
+    disk.fail_nth(operation, 1, errno.ENOSPC)
+    async with Journal(disk, "a7", OPTIONS) as journal:
+        assert [finding.is_damage for finding in journal.findings] == [False]
+        assert await read_all(journal) == [b"acknowledged"]
+        await journal.write("a-b", [b"more"])
+    async with Journal(tmp_path, "a7", OPTIONS) as journal:
+        assert await read_all(journal) == [b"acknowledged", b"more"]
+        assert journal.stats().damages == 0

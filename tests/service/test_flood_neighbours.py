@@ -274,3 +274,31 @@ async def test_an_urgent_job_that_comes_due_goes_before_the_flood_of_its_type(
         ran = (await asyncio.to_thread(order.read_text)).split()
         assert len(ran) == len(ids)
         assert ran.index("urgent") <= 100
+
+
+async def test_who_posts_thousands_in_many_types_leaves_room_for_the_jobs_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of which few wait: these go the straight way also then, and no other many do."""
+    set_straight_times(monkeypatch)
+    gate = tmp_path / "gate"
+    async with running_daemon(tmp_path, poll="10 s", slots="1") as daemon:
+        types = [f"acme-x{number}" for number in range(9)]
+        for jobtype in (*types, "quiet-y", "zeta-z"):
+            await register(daemon, jobtype, until_there_is(gate))
+        await ready(daemon, until_there_is(gate))
+        ids = [(await daemon.intake.write(jobtype, [b"x"] * 1000))[0] for jobtype in types]
+        here = [daemon.straight.is_here(job_id) for job_id in ids]
+        assert here == sorted(here, reverse=True)
+        assert 5 <= sum(here) < len(types), "as many as there is room for"
+        few = await daemon.intake.write("quiet-y", [b"1"] * 32)
+        assert all(map(daemon.straight.is_here, few))
+        (one_more,) = await daemon.intake.write("quiet-y", [b"1"])
+        assert not daemon.straight.is_here(one_more)
+        many = await daemon.intake.write("zeta-z", [b"1"] * 33)
+        assert not any(map(daemon.straight.is_here, many))
+        gate.touch()
+        for tenant, some in {"acme": ids, "quiet": [*few, one_more], "zeta": many}.items():
+            assert [(await ended(daemon, job_id, tenant)).job.attempts for job_id in some] == [1] * len(some)
+        await daemon.intake.flush()
+        assert not daemon.straight._waiting._lines_of

@@ -6,29 +6,14 @@ from typing import Any
 
 import pytest
 
-from functory.daemon.daemon import Daemon
 from functory.intake import journal_reader
 from journal import BacklogFull, Journal
 from store.base import Code, JobRecord, JobState
 from store.errors import InvalidValue, StoreUnavailable
+from tests.support.away_store import fail_until
 from tests.support.clocks import LeapingClock
 from tests.support.service import ended, register, running_daemon, until
 from tests.support.straight import ready
-
-
-def fail_until(daemon: Daemon, monkeypatch: pytest.MonkeyPatch, verb: str, back: asyncio.Event) -> list[int]:
-    """Make a verb of the store unavailable until the event is set; what it returns counts the failures."""
-    real = getattr(daemon.store, verb)
-    failures: list[int] = []
-
-    async def call(*args: Any, **kwargs: Any) -> Any:
-        if not back.is_set():
-            failures.append(1)
-            raise StoreUnavailable("the store is away")
-        return await real(*args, **kwargs)
-
-    monkeypatch.setattr(daemon.store, verb, call)
-    return failures
 
 
 async def test_intake_goes_on_while_the_store_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ Daemons and commands
                         two_daemons.py two of one store
   web.py                a whole service on a free port, with small seams; fake_daemon.py those seams;
                         absent_parts.py the parts that it can be without
+                        away_store.py a store of it that is away for a while
   express.py            requests to it for the short way of a plain POST
   webhooks.py           webhooks of it, and what others post to them
   bedrock.py            a daemon that serves the protocol of Bedrock::Jobs, and a client of it

@@ -25,6 +25,8 @@ class FaultyDisk(OsDisk):
         self.faults: dict[str, Fault] = {}
         self.counts: dict[str, int] = {}
         self.free = 1 << 40
+        self.keeps_what_is_cut = False
+        """A file that is made shorter is as long as it was after a power cut: here, at once."""
 
     def reach(self, operation: str) -> None:
         self.counts[operation] = self.counts.get(operation, 0) + 1
@@ -73,7 +75,8 @@ class FaultyFile(OsFile):
 
     def truncate(self, size: int) -> None:
         self._disk.reach("truncate")
-        super().truncate(size)
+        if not self._disk.keeps_what_is_cut:
+            super().truncate(size)
 
     def sync(self) -> None:
         assert not self._has_failed_sync, "a failed sync was tried again on the same file"

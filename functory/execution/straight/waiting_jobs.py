@@ -1,17 +1,20 @@
 """Jobs on the straight way that wait for the scheduler's pick: by type, in their order, bounded in number and bytes.
 
 Those that follow others (followers.py) are counted here, too. So are those that the reader brings, which may take only
-a part of the room: others still find some.
+a part of the room: others still find some. A part is kept for tenants of which few wait: whoever posts thousands, in
+however many types, does not send the single jobs of the others on the long way.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from functory.intake.weights import Tally
 from functory.loops.courtesy import LONG_STEP
 from store.base import NewJob
 from vocabulary.clock import Clock
 from vocabulary.columns import fields
+from vocabulary.names import tenant_of
 
 RETURN_AFTER_S: Final = 0.03
 """A job that was not started within this time takes the long way."""
@@ -27,6 +30,9 @@ _MOST: Final = 8000
 _MOST_OF_ONE: Final = 1000
 """In one request, and before the jobs of a request."""
 _MOST_BYTES: Final = 16 << 20
+_KEPT: Final = 1000
+_KEPT_BYTES: Final = 4 << 20
+"""Of these, for tenants of which at most _MANY wait."""
 _LARGEST_BYTES: Final = 64 << 10
 _DATA: Final = fields(NewJob, "data")
 
@@ -39,6 +45,7 @@ class WaitingJobs:
         self._since_s: dict[str, float] = {}
         """Since when the first of a type waits."""
         self._lines = 0
+        self._lines_of = Tally()
         self._size_bytes = 0
 
     def __bool__(self) -> bool:
@@ -57,27 +64,34 @@ class WaitingJobs:
 
     def have_room(self, jobtype: str, lines: Sequence[bytes]) -> bool:
         """For the lines of a request."""
-        return len(lines) + self.of(jobtype) <= _MOST_OF_ONE and self._fit(lines, _MOST_BYTES)
+        are_few = self._lines_of.get(tenant_of(jobtype), 0) + len(lines) <= _MANY
+        most, most_bytes = (_MOST, _MOST_BYTES) if are_few else (_MOST - _KEPT, _MOST_BYTES - _KEPT_BYTES)
+        return len(lines) + self.of(jobtype) <= _MOST_OF_ONE and self._fit(lines, most, most_bytes)
 
     def may_follow(self, lines: Sequence[bytes]) -> bool:
         """Whether there is room for lines that the reader brings, and nobody else could run them."""
-        return self._is_alone() and self._fit(lines, _MOST_BYTES // 2)
+        return self._is_alone() and self._fit(lines, _MOST - _KEPT, _MOST_BYTES // 2)
 
-    def _fit(self, lines: Sequence[bytes], most_bytes: int) -> bool:
+    def _fit(self, lines: Sequence[bytes], most: int, most_bytes: int) -> bool:
         sizes = list(map(len, lines))
         return (
-            len(lines) + self._lines <= _MOST
+            len(lines) + self._lines <= most
             and sum(sizes) + self._size_bytes <= most_bytes
             and max(sizes) <= _LARGEST_BYTES
         )
 
     def count_in(self, jobs: Sequence[NewJob]) -> None:
-        self._lines += len(jobs)
-        self._size_bytes += sum(map(len, map(_DATA, jobs)))
+        """Of one type, as all jobs here."""
+        self._count(jobs, 1)
 
     def count_out(self, jobs: Sequence[NewJob]) -> None:
-        self._lines -= len(jobs)
-        self._size_bytes -= sum(map(len, map(_DATA, jobs)))
+        self._count(jobs, -1)
+
+    def _count(self, jobs: Sequence[NewJob], sign: int) -> None:
+        if jobs:
+            self._lines += sign * len(jobs)
+            self._lines_of.add(tenant_of(jobs[0].jobtype), sign * len(jobs))
+            self._size_bytes += sign * sum(map(len, map(_DATA, jobs)))
 
     def are_enough(self, jobtype: str) -> bool:
         """Whether the reader need not bring more of the type; "": of whatever type."""

@@ -16,6 +16,7 @@ segment = in_file("journal/segment.py", CRASH)
 form = in_file("journal/format.py", UNIT)
 cursor = in_file("journal/cursor.py", CRASH)
 ids = in_file("journal/ids.py", UNIT)
+disk = in_file("journal/disk.py", UNIT)
 recent = in_file("journal/recent.py", UNIT)
 copying = in_file("journal/copying.py", UNIT)
 writes = in_file("journal/writes.py", UNIT)
@@ -26,6 +27,18 @@ MUTANTS: list[Mutant] = [
         "a failed sync keeps the segment",
         '            self._leave(segment)\n            raise _unavailable(error, f"sync',
         '            raise _unavailable(error, f"sync',
+    ),
+    writer(
+        "what was refused comes back with a power cut",
+        "        with suppress(OSError, JournalUnavailable):  # the next write tries again, and whoever looks after the disk\n"
+        "            self._begin_segment()\n",
+        "",
+    ),
+    disk("who removes the lock file lets a second writer in", "                self._lock_folder(held)\n", ""),
+    disk(
+        "a folder that cannot be locked has no journal",
+        '            log.debug("journal.folder_not_locked", extra={"reason": str(error)})',
+        "            raise error",
     ),
     writer("half a write stays behind", "            self._take_back(segment, error)\n", ""),
     writer(

@@ -10,6 +10,7 @@ followed_lines = in_file("functory/intake/backlog.py", FOLLOWERS)
 followers = in_file("functory/execution/straight/followers.py", FOLLOWERS)
 claims = in_file("functory/execution/executor.py", FOLLOWERS)
 outlook = in_file("functory/execution/outlook.py", FOLLOWERS)
+remembers = in_file("functory/execution/outlook.py", "tests/unit/functory/test_outlook_memory.py")
 line = in_file("functory/intake/line.py", "tests/service/test_backlog.py")
 FLOODS = "tests/service/test_straight_floods.py"
 READER = "tests/service/test_reader_of_floods.py"
@@ -124,6 +125,18 @@ MUTANTS: list[Mutant] = [
     outlook(
         "who follows what rests waits in vain", "jobtype not in self._resting and self._is_known", "self._is_known"
     ),
+    remembers(
+        "a daemon that never looks remembers all types", "self._is_looking or self.age_s <= self._life_s", "True"
+    ),
+    remembers("what comes during a look is forgotten", "self._is_looking or self.age_s", "self.age_s"),
+    longest(
+        "who posts thousands leaves others no room",
+        "(_MOST, _MOST_BYTES) if are_few else (_MOST - _KEPT,",
+        "(_MOST, _MOST_BYTES) if True else (_MOST - _KEPT,",
+    ),
+    longest(
+        "nobody has the room that is kept", "(_MOST, _MOST_BYTES) if are_few else", "(_MOST, _MOST_BYTES) if False else"
+    ),
     fed("lines of other types wait for a flood", " or not self._line.has_only(tenant, jobtype):", ":"),
     fed("options of lines that follow are lost", "        if any(map(_ATTRIBUTES_READ, records)) or", "        if"),
     fed("what lines follow is lost", " or any(map(_NOTE_READ, records)):", ":"),
@@ -206,5 +219,10 @@ MUTANTS: list[Mutant] = [
         "self._line.enter(tenant_of(jobtype), 1)",
     ),
     lists("a list shows nothing of a flood", "where.state in _IN_A_FLOOD and cursor is None", "False"),
-    turns("many batches begin in a turn", " and not self._turns.take():", " and not (self._turns.take() or True):"),
+    turns("many batches begin in a turn", " and not self._turns.take(pick.jobs):", " and False:"),
+    turns(
+        "batches that are no larger than a short step begin together",
+        "            if self._courtesy.is_asked_of(tenant) and not",
+        "            if self._courtesy.is_asked_of(tenant) and pick.jobs >= 250 and not",
+    ),
 ]

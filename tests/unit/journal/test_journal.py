@@ -1,7 +1,6 @@
 """What a user of the journal sees: writing, reserving, reading, giving back, syncing, restarting."""
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -11,10 +10,8 @@ from journal import (
     InvalidWrite,
     Journal,
     JournalClosed,
-    JournalLocked,
     JournalOptions,
     LimitExceeded,
-    OsDisk,
     Position,
     Record,
     ReservationLapsed,
@@ -252,37 +249,6 @@ async def test_bad_input_writes_nothing(journal: Journal) -> None:
     with pytest.raises(LimitExceeded):
         await journal.write("a-b", ["fine", "x" * 5000])
     assert await take(journal) == []
-
-
-async def test_one_writer_per_directory(journal: Journal, tmp_path: Path) -> None:
-    with pytest.raises(JournalLocked, match=r"another process \(pid \d+\)"):
-        await Journal(tmp_path / "journal", "b8").open()
-
-
-async def test_who_is_cancelled_while_it_opens_keeps_nobody_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its thread goes on, and has the lock in the end."""
-    is_locked, may_go_on = threading.Event(), threading.Event()
-    lock = OsDisk.lock
-
-    def lock_slowly(disk: OsDisk) -> None:
-        lock(disk)
-        is_locked.set()
-        may_go_on.wait()
-
-    first = Journal(tmp_path, "a7")
-    with monkeypatch.context() as patched:
-        patched.setattr(OsDisk, "lock", lock_slowly)
-        opening = asyncio.ensure_future(first.open())
-        await asyncio.to_thread(is_locked.wait)
-        opening.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await opening
-        may_go_on.set()
-        await asyncio.to_thread(first._read_executor.shutdown)
-    async with Journal(tmp_path, "b8") as second:
-        await second.write("a-b", ["x"])
 
 
 async def test_close_is_idempotent_and_legal_before_open(tmp_path: Path) -> None:
