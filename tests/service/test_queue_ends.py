@@ -315,3 +315,35 @@ async def test_a_goodbye_that_is_refused_leaves_no_connection_open(
                 await queue.close()
     with pytest.raises(RuntimeError, match="Session is closed"):
         await queue._link.add("resize", [b"2"], AddOptions())
+
+
+async def test_however_many_wait_for_a_job_those_in_hand_are_kept_and_end(
+    remote: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection for each that waits is more than a pool of connections has."""
+    monkeypatch.setattr("functory.queue.queue._MOMENT_S", 30.0)
+    count = 110
+
+    async def all_wait() -> bool:
+        return remote.workers.gauges()["workers_waiting"] >= count
+
+    async with remote.open(lease_s=2.0) as queue:
+        await queue.register("resize", "mail")
+        (job_id,) = await queue.add("resize", "1")
+        job = await queue.next("resize")
+        waiting = [asyncio.create_task(queue.next("mail")) for _ in range(count)]
+        await until(all_wait)
+        record = await remote.record(job_id)
+        assert record
+
+        async def is_renewed() -> bool:
+            now = await remote.record(job_id)
+            return now is not None and now.job.dt_ms > record.job.dt_ms
+
+        await until(is_renewed)
+        await queue.add("resize", "2")
+        await job.done("1")
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+    assert (await remote.end(job_id)).exitcode == 200
