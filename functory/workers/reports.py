@@ -118,14 +118,16 @@ class Reports:
     async def give_back(self, tenant: str, deliveries: Sequence[Delivery]) -> list[Verdict]:
         """Jobs that were not worked on: they wait again at their old place, and the attempt does not count."""
         found = [await self._find(tenant, delivery) for delivery in deliveries]
-        mine = [it for it in found if isinstance(it, Held) and it.ending is None]
-        for held in mine:
-            self._begin_ending(held)
-        self._outbox.put([(held.job, Unclaim(held.job.id, held.job.token), ()) for held in mine])
+        self._let_go([it for it in found if isinstance(it, Held) and it.ending is None])
         await self._all_recorded([it.ending for it in found if isinstance(it, Held) and it.ending is not None])
         return self._counted(
             _late(it.job.id) if isinstance(it, Held) and it.reported is not None else self._ended(it) for it in found
         )
+
+    def let_go(self, some: Iterable[Held]) -> None:
+        """The same of jobs that are known here, for a loop that others share: it waits for nothing."""
+        found = [self._found.setdefault((held.job.id, held.job.token), held) for held in some]
+        self._let_go([held for held in found if held.ending is None])
 
     def end_tenant(self, tenant: str) -> None:
         """It was deleted."""
@@ -221,6 +223,11 @@ class Reports:
                     follows[job.id, job.token] = held.afterwards
                 self._begin_ending(held)
         self._outbox.put(out, sizes, follows)
+
+    def _let_go(self, mine: Sequence[Held]) -> None:
+        for held in mine:
+            self._begin_ending(held)
+        self._outbox.put([(held.job, Unclaim(held.job.id, held.job.token), ()) for held in mine])
 
     def _begin_ending(self, held: Held) -> None:
         held.ending = asyncio.get_running_loop().create_future()
