@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from functory.errors import ClientError, InvalidInput, ServerUnreachable
+from functory.errors import ClientError, DaemonFailed, InvalidInput, ServerUnreachable
 from functory.execution.outbox import Outbox
-from functory.queue import Job, Queue
+from functory.queue import Job, Queue, open_queue
+from functory.queue.in_process import InProcessLink
 from functory.wire.add_options import AddOptions
 from functory.workers.values import Verdict
 from store.base import JobState
@@ -347,3 +349,26 @@ async def test_however_many_wait_for_a_job_those_in_hand_are_kept_and_end(
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
     assert (await remote.end(job_id)).exitcode == 200
+
+
+async def test_a_queue_whose_own_daemon_fails_says_so_to_who_waits(tmp_path: Path) -> None:
+    """Nobody starts that again. Whoever waited for a job would ask for ever, and leave no turn to anybody."""
+
+    async def fail() -> None:
+        raise RuntimeError("a defect")
+
+    async with AsyncExitStack() as stack:
+        stack.enter_context(pytest.raises(DaemonFailed, match="a defect"))  # by the close, too
+        queue = await stack.enter_async_context(open_queue(f"sqlite://{tmp_path}/jobs.db", lease_s=60.0))
+        await queue.register("resize")
+        await queue.add("resize", "1")
+        job = await queue.next()
+        waiting = asyncio.create_task(queue.next())
+        assert isinstance(queue._link, InProcessLink)
+        hearing = queue._link._daemon.hearing
+        hearing._errands["defect"] = fail
+        hearing._woken.set()
+        for step in (waiting, queue.next(), queue.add("resize", "1"), job.done()):
+            async with asyncio.timeout(30):
+                with pytest.raises(DaemonFailed, match="the queue has ended: the peers loop ended"):
+                    await step
