@@ -226,6 +226,10 @@ class WorkerQueue:
             loops.create_task(self._handout.run(), name="handout")
             loops.create_task(self._outbox.run(), name="outcomes of workers")
 
+    async def end_overdue(self) -> None:
+        """End what is held for longer than its type allows. Raises StoreUnavailable."""
+        await self._reports.end_overdue()
+
     async def write_down(self) -> None:
         """Tell the other daemons which workers were seen here."""
         await self._claims.elsewhere.drop_lapsed()
