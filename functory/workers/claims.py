@@ -127,7 +127,8 @@ class Claims:
         timeout_ms = _timeout_ms(handler)
         given_up = [(job, kept(afterwards, job, give_up(job, now_ms, timeout_ms), ())) for job in exhausted]
         self._outbox.put([(job, release, passed_on(afterwards, job, release, ())) for job, release in given_up])
-        good = [_until(job, now_ms, timeout_ms) for job in jobs if job.attempts <= retry.max_attempts]
+        good = [job for job in jobs if job.attempts <= retry.max_attempts]
+        good = [_until(job, now_ms, timeout_ms) for job in good]
         self.held.add(Held(job, now_ms, version, retry, timeout_ms, afterwards) for job in good)
         self.taken += len(good)
         if self._job_log is not None:

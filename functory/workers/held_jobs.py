@@ -236,7 +236,7 @@ class HeldJobs:
         if len(self._lapses) > 2 * len(self._held) + _SPARE:
             self._lapses = [(each.until_ms, each.job.id, each.job.token) for each in self._held.values()]
             heapq.heapify(self._lapses)
-        if len(self._deadlines) > 2 * len(self._held) + _SPARE:
+        if len(self._deadlines) - _SPARE > 2 * len(self._held):
             entries = (
                 (each.deadline_ms, each.job.id, each.job.token) for each in self._held.values() if each.taken_here
             )

@@ -145,7 +145,8 @@ class Reports:
                 by_tenant[held.tenant].append((held, Report(delivery, TIMED_OUT, text.encode())))
             for tenant, endings in by_tenant.items():
                 late = await self._not_ours_to_extend(tenant, endings)
-                self._put([(held, end) for held, end in endings if held.job.id not in late and held.ending is None])
+                over = [(held, end) for held, end in endings if held.ending is None and held.job.id not in late]
+                self._put(over)
             await asyncio.sleep(0)
 
     def end_tenant(self, tenant: str) -> None:
