@@ -69,7 +69,10 @@ async def look_at_alerts(
     for rule in rules:
         try:
             await _look_at(service, who, rule, await figures.of(rule.terms, notifying), moment, new_key)
-        except ValueError as error:  # a limit that this version refuses: an import, or a newer daemon, has brought it
+        except (
+            ValueError,
+            OverflowError,
+        ) as error:  # a limit that this version refuses: an import, or a newer daemon, has brought it
             reason = str(error)[:_TROUBLE_CHARS]
             log.warning("alert.not_looked_at", extra={"tenant": tenant, "alert": rule.name, "reason": reason})
 
