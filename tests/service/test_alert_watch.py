@@ -171,7 +171,7 @@ async def test_a_rule_with_a_number_that_nobody_can_set_costs_no_other_rule_its_
     async with running_daemon(tmp_path) as daemon:
         await set_rule(daemon)
         (rule,) = await daemon.store.list_alerts("acme")
-        terms = Terms(type="mail", notify="tell", when="silent", window_s=10**30)
+        terms = Terms(type="mail", notify="tell", when="silent", window_s=-(2**63))
         await daemon.store.put_alert(rule._replace(name="wrong", settings=encode_terms(terms)))
         await daemon.intake.write("acme-mail", [b"1"])
         await daemon.intake.flush()
