@@ -372,3 +372,13 @@ async def test_a_queue_whose_own_daemon_fails_says_so_to_who_waits(tmp_path: Pat
             async with asyncio.timeout(30):
                 with pytest.raises(DaemonFailed, match="the queue has ended: the peers loop ended"):
                     await step
+
+
+async def test_what_a_block_raises_is_not_hidden_by_a_close_that_fails(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A name that is too long is refused for the first time when jobs are asked for, and again with the goodbye."""
+    with pytest.raises(InvalidInput, match="worker"):
+        async with place.open(name="n" * 101) as queue:
+            await queue.take_some("resize")
+    assert {record.message for record in caplog.records if "closed" in record.message} == {"queue.not_closed"}
