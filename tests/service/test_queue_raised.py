@@ -12,7 +12,7 @@ import pytest
 
 from functory.client import Client
 from functory.errors import ClientError, ServerUnreachable
-from functory.queue import Fail, Retry, Worker
+from functory.queue import Fail, Retry, Worker, open_queue
 from tests.support.command_line import clean_environ
 from tests.support.queue_places import Place
 from tests.support.served_daemon import served_daemon
@@ -233,3 +233,25 @@ async def test_functory_worker_shows_what_its_tasks_raise(tmp_path: Path) -> Non
     assert "\x1b" not in shown
     assert "secret" not in shown
     assert len(shown) < 50_000
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_tasks")
+async def test_functory_worker_on_a_store_is_told_nothing_by_the_variables_of_a_server(tmp_path: Path) -> None:
+    """A program that adds jobs there has no key, and the tenant that `open_queue` makes."""
+    url = f"sqlite://{tmp_path}/jobs.db"
+    environ = {"FUNCTORY_URL": "http://127.0.0.1:1", "FUNCTORY_KEY": "fk_a_b", "FUNCTORY_TENANT": "acme"}
+    async with open_queue(url) as queue:
+        command = (sys.executable, "-m", "functory", "worker", "tasks:worker", "--url", url)
+        process = await asyncio.create_subprocess_exec(
+            *command, cwd=tmp_path, env=clean_environ() | environ, stderr=asyncio.subprocess.PIPE
+        )
+        assert process.stderr
+        try:
+            async with asyncio.timeout(60):
+                while b"Working on resize" not in (line := await process.stderr.readline()):
+                    assert line, "it has ended"
+                assert await queue.worker_types() == ["resize"]
+        finally:
+            process.kill()
+            await process.communicate()
