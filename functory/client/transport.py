@@ -92,7 +92,13 @@ class Transport:
         data: bytes | Payload | None = None,
         tell: Tell | None = None,
     ) -> _T:
-        return msgspec.json.decode(await self._fetch(method, path, query or {}, body, data, tell), type=answer)
+        reply = await self._send(method, path, query or {}, body, data, tell)
+        if reply.status >= 400:
+            raise problem(*reply)
+        try:
+            return msgspec.json.decode(reply.body, type=answer)
+        except msgspec.MsgspecError:  # another program listens there
+            raise problem(*reply) from None
 
     async def _fetch(
         self,
