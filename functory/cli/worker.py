@@ -32,21 +32,22 @@ def add_commands(commands: Commands) -> None:
     group = parser.add_argument_group("server")
     default = os.environ.get("FUNCTORY_URL", DEFAULT_URL)
     group.add_argument("--url", default=default, help=f"a server or a store; default: FUNCTORY_URL, or {DEFAULT_URL}")
-    group.add_argument("--key", default=os.environ.get("FUNCTORY_KEY", ""), help="default: FUNCTORY_KEY")
+    group.add_argument("--key", help="of a server; default: FUNCTORY_KEY")
     group.add_argument("--key-file", type=Path, metavar="FILE", help="read the key from this file")
-    group.add_argument("--tenant", default=os.environ.get("FUNCTORY_TENANT", ""), help="default: FUNCTORY_TENANT")
+    group.add_argument("--tenant", help="default: FUNCTORY_TENANT for a server, main for a store")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     import asyncio  # noqa: PLC0415 (the parser is made for every --help)
 
-    key = (
-        decoded(arguments.key_file.read_bytes(), str(arguments.key_file)).strip()
-        if arguments.key_file
-        else arguments.key
-    )
-    asyncio.run(_run(load_worker(arguments.module), arguments, key))
+    is_server = arguments.url.startswith(("http://", "https://"))  # the variables tell of a server, and not of a store
+    environ = os.environ if is_server else {}
+    tenant = environ.get("FUNCTORY_TENANT", "") if arguments.tenant is None else arguments.tenant
+    key = environ.get("FUNCTORY_KEY", "") if arguments.key is None else arguments.key
+    if arguments.key_file:
+        key = decoded(arguments.key_file.read_bytes(), str(arguments.key_file)).strip()
+    asyncio.run(_run(load_worker(arguments.module), arguments, key, tenant))
     return 0
 
 
@@ -92,7 +93,7 @@ def _rule() -> str:
     return f"Functory's own packages are {', '.join(_RESERVED)}: rename yours"
 
 
-async def _run(worker: "Worker", arguments: argparse.Namespace, key: str) -> None:
+async def _run(worker: "Worker", arguments: argparse.Namespace, key: str, tenant: str) -> None:
     import asyncio  # noqa: PLC0415
     import signal  # noqa: PLC0415
 
@@ -105,7 +106,7 @@ async def _run(worker: "Worker", arguments: argparse.Namespace, key: str) -> Non
         loop.add_signal_handler(number, worker.stop)
     os.register_at_fork(after_in_child=_handle_no_signals)
     async with open_queue(
-        arguments.url, key=key, tenant=arguments.tenant, name=arguments.name, lease_s=arguments.lease_s
+        arguments.url, key=key, tenant=tenant, name=arguments.name, lease_s=arguments.lease_s
     ) as queue:
         await worker.run(
             queue,

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import NamedTuple, Self, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 
 import msgspec
 from aiohttp import (
@@ -14,6 +14,7 @@ from aiohttp import (
     ClientSSLError,
     ClientTimeout,
     InvalidURL,
+    TCPConnector,
 )
 from aiohttp import ClientError as TransportError
 from aiohttp.payload import Payload
@@ -25,6 +26,8 @@ from functory.wire.requests import encode_body, encode_query, path_of
 from functory.wire.server_url import check_key, check_url, not_a_url
 
 _T = TypeVar("_T")
+
+_CONNECTIONS: Final = 100
 
 Tell = Callable[[str], None]
 """Hears the steps of what the server does: short lines, as they come."""
@@ -49,14 +52,19 @@ class _Failed(msgspec.Struct):
 class Transport:
     """The connection pool, and how a call is made."""
 
-    def __init__(self, url: str, key: str, tenant: str = "", *, timeout_s: float = 90.0) -> None:
-        """Raises InvalidInput for a key or a URL that no request could carry."""
+    def __init__(
+        self, url: str, key: str, tenant: str = "", *, timeout_s: float = 90.0, connections: int = _CONNECTIONS
+    ) -> None:
+        """connections: so many requests are under way at once, and others wait for them; 0: all of them. Raises
+        InvalidInput for a key or a URL that no request could carry."""
         check_key(key)
         check_url(url)
         self._url = url.rstrip("/")
         self._tenant = tenant
         self._session = ClientSession(
-            headers={"Authorization": f"Bearer {key}"} if key else {}, timeout=ClientTimeout(total=timeout_s)
+            connector=TCPConnector(limit=connections),
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            timeout=ClientTimeout(total=timeout_s),
         )
 
     async def __aenter__(self) -> Self:
@@ -84,7 +92,13 @@ class Transport:
         data: bytes | Payload | None = None,
         tell: Tell | None = None,
     ) -> _T:
-        return msgspec.json.decode(await self._fetch(method, path, query or {}, body, data, tell), type=answer)
+        reply = await self._send(method, path, query or {}, body, data, tell)
+        if reply.status >= 400:
+            raise problem(*reply)
+        try:
+            return msgspec.json.decode(reply.body, type=answer)
+        except msgspec.MsgspecError:  # another program listens there
+            raise problem(*reply) from None
 
     async def _fetch(
         self,

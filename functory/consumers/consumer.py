@@ -6,7 +6,7 @@ Ensures:
 - `scheduler.index_window` bounds how many are in work, and how far ahead of the first gap.
 - However often `check` is called during a look, one more look follows.
 - An exception of the source, the progress, the callback or a worker ends the consumer, and `done` raises it: leaving a
-  gap is not an option. `start` goes on from the progress that was kept.
+  gap is not an option. A cancellation of their own is one, too. `start` goes on from the progress that was kept.
 """
 
 import asyncio
@@ -51,6 +51,10 @@ class Consumer(Generic[T]):
         self._is_stopping = False
         self._is_looking = False
         self._is_cut = False
+        self._is_ending_work = False
+        """What works is cancelled by us."""
+        self._turn = asyncio.Lock()
+        """Of who starts or stops it."""
         self._failure: BaseException | None = None
         self.head = self._window.processed
         """What the source said at the last look."""
@@ -66,27 +70,30 @@ class Consumer(Generic[T]):
 
     async def start(self) -> None:
         """Begin after the last processed index. Starting what runs changes nothing; what has stopped starts again."""
-        if self.is_running:
-            return
-        kept = await self._progress.processed_index()
-        self._saved = self._start_index - 1 if kept is None else kept
-        self._window = IndexWindow(self._saved, self._window.limits)
-        self._woken, self._looked = asyncio.Event(), asyncio.Event()
-        self._is_stopping, self._is_cut, self._failure = False, False, None
-        self._loop = asyncio.create_task(self._consume(), name="consumer")
+        async with self._turn:
+            if self.is_running:
+                return
+            kept = await self._progress.processed_index()
+            self._saved = self._start_index - 1 if kept is None else kept
+            self._window = IndexWindow(self._saved, self._window.limits)
+            self._woken, self._looked = asyncio.Event(), asyncio.Event()
+            self._is_stopping = self._is_cut = self._is_ending_work = False
+            self._failure = None
+            self._loop = asyncio.create_task(self._consume(), name="consumer")
 
     async def stop(self, grace_s: float | None = None) -> None:
         """Start no more jobs, let those in work end, keep the progress. After grace_s what still works is
         cancelled, and so is a question that the source has not answered: the next look asks it again.
 
-        Idempotent, and legal before start. Raises nothing of what a worker raised: `done` does.
+        Idempotent, and legal before start. Raises nothing of what a worker raised: `done` does. A worker or a callback
+        of its own that calls it waits for nothing, because it is what the others would wait for: `done` does that, too.
         """
-        self._is_stopping = True
-        self._woken.set()
-        if self._loop is not None:
+        async with self._turn:
+            self._is_stopping = True
+            self._woken.set()
+        if self._loop is not None and asyncio.current_task() not in {self._loop, *self._working}:
             await asyncio.wait([self._loop], timeout=grace_s)
-            for task in self._working:
-                task.cancel()
+            self._cancel_working()
             if self._is_looking and not self._is_cut:
                 self._is_cut = True
                 self._loop.cancel()
@@ -131,6 +138,11 @@ class Consumer(Generic[T]):
             await self._save()
         except Exception as error:  # noqa: BLE001 (whatever it is, `done` raises it)
             self._failure = self._failure or error
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            self._failure = self._failure or _raised_by("the source, the progress or the callback", error)
         finally:
             await self._end_working()
 
@@ -171,7 +183,10 @@ class Consumer(Generic[T]):
 
     def _worked(self, task: asyncio.Task[None]) -> None:
         self._working.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled():
+            if not self._is_ending_work:
+                self._failure = self._failure or _raised_by(f"the worker of {task.get_name()}")
+        elif (error := task.exception()) is not None:
             self._failure = self._failure or error
         self._woken.set()
 
@@ -184,8 +199,19 @@ class Consumer(Generic[T]):
             if self._on_progress is not None and (telling := self._on_progress(processed)) is not None:
                 await telling
 
-    async def _end_working(self) -> None:
+    def _cancel_working(self) -> None:
+        self._is_ending_work = True
         for task in self._working:
             task.cancel()
+
+    async def _end_working(self) -> None:
+        self._cancel_working()
         if self._working:
             await asyncio.wait(list(self._working))
+
+
+def _raised_by(whom: str, error: asyncio.CancelledError | None = None) -> RuntimeError:
+    """In place of a cancellation: raised by `done`, that would look like one of whoever waits there."""
+    failure = RuntimeError(f"{whom} raised CancelledError")
+    failure.__cause__ = error
+    return failure

@@ -4,7 +4,8 @@ The newest daemon looks, by the records of those that are alive. While two think
 nothing is told twice: alert_looks.py sees to that, whoever looks.
 
 Ensures: a look costs a tenant's share. A few tenants are looked at at once, none for longer than MOST_S, and one whose
-look took long rests for REST times as long: its rules are looked at less often, and those of others as ever.
+look took long rests for REST times as long: its rules are looked at less often, and those of others as ever. Whatever a
+look raises ends nothing else.
 """
 
 import asyncio
@@ -66,6 +67,8 @@ class AlertWatch:
                 log.warning(
                     "alerts.not_looked_at", extra={"tenant": tenant, "reason": str(error) or "it took too long"}
                 )
+            except Exception:  # a defect of ours, or a value that nobody thought of: it costs this tenant its look
+                log.exception("alerts.look_failed", extra={"tenant": tenant})
             ended_s = self._clock.monotonic_s()
             self._rests_until_s[tenant] = ended_s + REST * (ended_s - began_s)
             self._beat()

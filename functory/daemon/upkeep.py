@@ -156,6 +156,7 @@ class Upkeep:
     async def expire_leases(self) -> None:
         self._executor.note_long_batches()
         await self._cut_leases()
+        await self._workers.end_overdue()
         expired = await self._store.expire_locks(now_ms=self._clock.now_ms(), limit=_STEP)
         if expired:
             self._seen.expired_leases += expired

@@ -43,6 +43,8 @@ ACTOR: Final = "alerts"
 """Who adds the jobs."""
 _KEY_BYTES: Final = 16
 _TROUBLE_CHARS: Final = 300
+_UNTAKEN: Final = (ValueError, OverflowError)
+"""Of a number that no rule can have here: an import, or a newer daemon, has brought it."""
 _REFUSALS: Final = (FunctoryError, JournalError, InvalidValue, Conflict)
 """Why a job may not be added: the tenant's quota, say. It is tried again at the next look."""
 
@@ -69,7 +71,7 @@ async def look_at_alerts(
     for rule in rules:
         try:
             await _look_at(service, who, rule, await figures.of(rule.terms, notifying), moment, new_key)
-        except ValueError as error:  # a limit that this version refuses: an import, or a newer daemon, has brought it
+        except _UNTAKEN as error:
             reason = str(error)[:_TROUBLE_CHARS]
             log.warning("alert.not_looked_at", extra={"tenant": tenant, "alert": rule.name, "reason": reason})
 

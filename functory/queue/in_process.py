@@ -5,6 +5,8 @@ retries, quotas. Its journal lies beside the file of the store, in a folder for 
 folder whose process is gone is used again, with the lines that are in it. Lines in folders that nobody uses again are
 moved into the store by whichever process has it open. Queues of several stores may share a folder: none uses or reads
 the journal of another store.
+
+Ensures: a daemon that fails ends what its queue asks, with its reason: nobody would start it again.
 """
 
 import asyncio
@@ -18,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 from functory.config import load_config
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
-from functory.errors import ClientError, InvalidInput, NotEmpty
+from functory.errors import ClientError, DaemonFailed, InvalidInput, NotEmpty
 from functory.operations import workers as operations
 from functory.operations.handlers import find_handler, list_handlers, merge_handler
 from functory.operations.job_settings import to_options, unsaid
@@ -47,7 +49,9 @@ class InProcessLink:
     def __init__(self, daemon: Daemon, tenant: str) -> None:
         self._daemon = daemon
         self._who = Principal("in process", tenant, frozenset(TENANT_SCOPES), TenantLimits())
-        self._running = asyncio.create_task(daemon.run(), name="queue")
+        self._is_ending = asyncio.Event()
+        self._running = asyncio.create_task(daemon.run(when_stopping=self._is_ending.set), name="queue")
+        self._is_told = False
         self._service = service_of(daemon)
 
     @classmethod
@@ -68,24 +72,31 @@ class InProcessLink:
     async def take(self, wish: Wish) -> Batch:
         lease_ms = None if wish.lease_s is None else round(wish.lease_s * 1000)
         order = Order(self._who.tenant, wish.types, wish.limit, wish.wait_s, lease_ms, wish.worker)
+        await self._check()
         with refusals(_answer_to):
             taken = await operations.take(self._service, self._who, order)
+        if not taken:
+            await self._check()  # it answers whoever waits when it ends
         told = await with_children(self._service, self._who, taken, own_memory)
         now_ms = self._service.now_ms()
         jobs = [_given(one, now_ms) for one in told]
         return Batch(jobs, operations.is_draining(self._service, self._who, wish.worker.name))
 
     async def renew(self, deliveries: Sequence[Delivery], lease_s: float | None) -> list[Verdict]:
+        await self._check()
         lease_ms = None if lease_s is None else round(lease_s * 1000)
         return await operations.renew(self._service, self._who, deliveries, lease_ms)
 
     async def report(self, reports: Sequence[Report]) -> list[Verdict]:
+        await self._check()
         return await operations.report(self._service, self._who, reports)
 
     async def give_back(self, deliveries: Sequence[Delivery], goodbye: str) -> list[Verdict]:
+        await self._check()
         return await operations.give_back(self._service, self._who, deliveries, goodbye=goodbye)
 
     async def add(self, job_type: str, payloads: Sequence[bytes], options: AddOptions) -> list[str]:
+        await self._check()
         names = (options.unique or "", options.parent or "")
         with refusals(_answer_to):
             fields: dict[str, Any] = options.said()
@@ -95,6 +106,7 @@ class InProcessLink:
             return await submit_jobs(self._service, self._who, job_type, jobs)
 
     async def register(self, job_type: str, fields: Mapping[str, object]) -> None:
+        await self._check()
         with refusals(_answer_to):
             await merge_handler(self._service, self._who, job_type, {"lang": WORKER, **fields})
 
@@ -108,7 +120,18 @@ class InProcessLink:
 
     async def close(self) -> None:
         self._daemon.quit()
-        await self._running
+        await asyncio.wait([self._running])
+        if not self._is_told:
+            await self._check()
+
+    async def _check(self) -> None:
+        """Raises DaemonFailed if the daemon has failed. One that is about to end has ended then."""
+        if not self._is_ending.is_set():
+            return
+        await asyncio.wait([self._running])
+        if not self._running.cancelled() and (error := self._running.exception()) is not None:
+            self._is_told = True
+            raise DaemonFailed(f"the queue has ended: {error}") from error
 
 
 async def _open_daemon(url: str, folder: Path, settings: Mapping[str, str]) -> Daemon:

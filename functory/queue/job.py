@@ -24,6 +24,7 @@ from functory.queue.raised import begin_in_task, tell_raised
 from functory.queue.reporter import Reporter, is_passing
 from functory.wire.add_options import check_delay
 from functory.wire.payloads import encode, to_json
+from functory.wire.workers import MOST_LOG_CHARS
 from functory.workers.values import INVALID, Answer, Delivery, Report, Verdict
 from vocabulary.new_job import NewJob
 
@@ -34,6 +35,8 @@ _FAILED: Final = 400
 _RETRY: Final = 100
 _TOO_LARGE: Final = 413
 _ERROR: Final = 500
+_MOST_WORDS_BYTES: Final = 8 << 20
+"""A request has 16 MiB, and they travel in base64."""
 _SAY_S: Final = 5.0
 """For what a job says while it runs: it goes on without an answer."""
 _LEAVE_S: Final = 5.0
@@ -151,8 +154,9 @@ class Job:
         await self._say(Report(self.delivery, progress=to_json(value, "the progress")))
 
     async def log(self, text: str) -> None:
-        """Lines for its log. If nobody can be told now, the log of this program says so. Raises LeaseLost."""
-        await self._say(Report(self.delivery, log=_words(text)))
+        """Lines for its log, of which the last are kept. If nobody can be told now, the log of this program says so.
+        Raises LeaseLost."""
+        await self._say(Report(self.delivery, log=_words(str(text)[-MOST_LOG_CHARS:])))
 
     def add(self, job_type: str, payload: object, **options: object) -> None:
         """A new job, made when this one ends well or is to be tried again; options as for jobs that handlers make:
@@ -193,7 +197,8 @@ class Job:
         except LeaseLost:
             log.warning("queue.lease_lost", extra={"id": self.id})
         finally:
-            tell_raised(self, raised, is_meant=isinstance(raised, Fail | Retry))
+            has_trace = raised is error or not isinstance(raised, FunctoryError)
+            tell_raised(self, raised, is_meant=isinstance(raised, Fail | Retry), has_trace=has_trace)
         return True
 
     async def _leave(self, error: BaseException) -> None:
@@ -301,5 +306,7 @@ def _option(value: object) -> object:
 
 
 def _words(text: object) -> bytes:
-    """For people: what cannot be encoded is replaced."""
-    return str(text).encode("utf-8", "replace")
+    """For people: what cannot be encoded is replaced. Of what is too long to be sent, such as a page in the message of
+    an exception, the end is."""
+    words = str(text).encode("utf-8", "replace")
+    return words if len(words) <= _MOST_WORDS_BYTES else words[-_MOST_WORDS_BYTES:].decode("utf-8", "ignore").encode()

@@ -69,7 +69,13 @@ class Queue:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        """What the block raises is not hidden by a close that fails, mostly for the same reason."""
+        try:
+            await self.close()
+        except Exception as unclosed:
+            if error is None:
+                raise
+            log.warning("queue.not_closed", extra={"reason": str(unclosed)})
 
     # Jobs out
 

@@ -42,8 +42,10 @@ def begin_in_task(error: BaseException) -> None:
         error.__traceback__ = trace
 
 
-def tell_raised(job: "Job", error: BaseException | None, *, is_meant: bool) -> None:
-    """is_meant: the error is an outcome that the task chose. A job that is lost or was given back has none."""
+def tell_raised(job: "Job", error: BaseException | None, *, is_meant: bool, has_trace: bool = True) -> None:
+    """is_meant: the error is an outcome that the task chose. has_trace: it was raised by the task; what its end was
+    refused for is a sentence, and a trace through our code adds nothing. A job that is lost or was given back has
+    none."""
     if error is None or isinstance(error, LeaseLost | KeyboardInterrupt | SystemExit | GeneratorExit):
         return
     if isinstance(error, asyncio.CancelledError) and not job.code:
@@ -58,4 +60,4 @@ def tell_raised(job: "Job", error: BaseException | None, *, is_meant: bool) -> N
     if is_meant:
         log.info("queue.job_raised", extra=fields)
     else:
-        log.error("queue.job_raised", extra=fields, exc_info=error)
+        log.error("queue.job_raised", extra=fields, exc_info=error if has_trace else None)

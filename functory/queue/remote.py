@@ -1,4 +1,8 @@
-"""The other side over HTTP: a daemon, or several behind one address."""
+"""The other side over HTTP: a daemon, or several behind one address.
+
+Ensures: what keeps jobs and ends them waits for no connection, however many `take` for a job, each over one of its own,
+and however much is added.
+"""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -21,23 +25,24 @@ _NO_HANDLER: Final = 404
 class RemoteLink:
     def __init__(self, url: str, key: str, tenant: str) -> None:
         self._client = Client(url, key, tenant)
+        self._work = Client(url, key, tenant, connections=0)
 
     async def take(self, wish: Wish) -> Batch:
         request = {"limit": wish.limit, "wait_s": wish.wait_s, "lease_s": wish.lease_s}
         with refusals(_answer_to):
-            answer = await self._client.take_jobs(*wish.types, worker=wish.worker._asdict(), **request)
+            answer = await self._work.take_jobs(*wish.types, worker=wish.worker._asdict(), **request)
         return Batch([_given(job) for job in answer.jobs], answer.drain)
 
     async def renew(self, deliveries: Sequence[Delivery], lease_s: float | None) -> list[Verdict]:
-        answer = await self._client.renew_jobs(_leases(deliveries), lease_s=lease_s)
+        answer = await self._work.renew_jobs(_leases(deliveries), lease_s=lease_s)
         return [_verdict(row) for row in answer.verdicts]
 
     async def report(self, reports: Sequence[Report]) -> list[Verdict]:
-        answer = await self._client.report_jobs([_item(report) for report in reports])
+        answer = await self._work.report_jobs([_item(report) for report in reports])
         return [_verdict(row) for row in answer.verdicts]
 
     async def give_back(self, deliveries: Sequence[Delivery], goodbye: str) -> list[Verdict]:
-        answer = await self._client.return_jobs(_leases(deliveries), goodbye=goodbye)
+        answer = await self._work.return_jobs(_leases(deliveries), goodbye=goodbye)
         return [_verdict(row) for row in answer.verdicts]
 
     async def add(self, job_type: str, payloads: Sequence[bytes], options: AddOptions) -> list[str]:
@@ -64,6 +69,7 @@ class RemoteLink:
 
     async def close(self) -> None:
         await self._client.close()
+        await self._work.close()
 
 
 def _answer_to(error: Exception) -> ClientError | None:

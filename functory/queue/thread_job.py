@@ -62,7 +62,8 @@ class ThreadJob:
         self._wait_for(self._job.progress(value))
 
     def log(self, text: str) -> None:
-        """Lines for its log. If nobody can be told now, the log of this program says so. Raises LeaseLost."""
+        """Lines for its log, of which the last are kept. If nobody can be told now, the log of this program says so.
+        Raises LeaseLost."""
         self._wait_for(self._job.log(text))
 
     def add(self, job_type: str, payload: object, **options: object) -> None:

@@ -15,13 +15,13 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
-from functory.errors import InvalidInput, LeaseLost, OverLimit
+from functory.errors import FunctoryError, InvalidInput, LeaseLost, OverLimit
 from functory.queue.job import Job
 from functory.queue.outage import Outage
 from functory.queue.queue import Queue
 from functory.queue.reporter import is_passing
 from functory.queue.task_calls import call, parameters_of
-from functory.queue.task_threads import TaskThreads
+from functory.queue.task_threads import TaskThreads, as_exception
 from functory.queue.unserved import look_for_handlers
 from functory.wire.add_options import check_type
 
@@ -32,6 +32,8 @@ _MOST_AT_ONCE: Final = 1000
 """In one take: the server gives no more."""
 _LONGEST_PAUSE_S: Final = 10.0
 """Until a server that is away is asked again to register a type."""
+_JOB: Final = "job "
+"""Before its id: the name of the task that works on it."""
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -157,15 +159,17 @@ class Worker:
             log.warning("worker.drained")
             self._is_drained = True
         for job in taking.result():
-            task = asyncio.create_task(self._work(job, threads), name=f"job {job.id}")
+            task = asyncio.create_task(self._work(job, threads), name=f"{_JOB}{job.id}")
             self._running.add(task)
             task.add_done_callback(self._ended)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._running.discard(task)
         self._is_free.set()
-        if not task.cancelled() and task.exception() is not None:
-            log.error("worker.job_not_reported", extra={"task": task.get_name()}, exc_info=task.exception())
+        if not task.cancelled() and (error := task.exception()) is not None:
+            job_id = task.get_name().removeprefix(_JOB)
+            trace = None if isinstance(error, FunctoryError) else error  # what a server says needs none
+            log.error("worker.job_not_reported", extra={"id": job_id, "reason": str(error)}, exc_info=trace)
 
     async def _work(self, job: Job, threads: TaskThreads) -> None:
         """A job whose lease is lost is stopped: its outcome would not count."""
@@ -176,7 +180,7 @@ class Worker:
                 await asyncio.wait([work, lost], return_when=asyncio.FIRST_COMPLETED)
                 if not work.done():
                     raise LeaseLost(f"job {job.id} was lost while it ran")
-                job.result = work.result()
+                job.result = _result(work)
             finally:
                 for task in (work, lost):
                     task.cancel()
@@ -206,6 +210,14 @@ async def _register_type(queue: Queue, job_type: str, fields: Mapping[str, objec
             await asyncio.sleep(outage.failed(error))
         else:
             return outage.over()
+
+
+def _result(work: "asyncio.Future[Any]") -> Any:
+    """Raises what the task raised. A GeneratorExit is its own by now, and would seem to be the end of the program."""
+    try:
+        return work.result()
+    except GeneratorExit as error:
+        raise as_exception(error) from error
 
 
 def _is_registered(fields: Mapping[str, object]) -> bool:

@@ -30,6 +30,8 @@ log = logging.getLogger("functory.workers")
 
 MOST_BYTES: Final = 4 << 20
 """Of payloads in one claim; a larger one comes alone."""
+_BEYOND_S: Final = 5.0
+"""Before a lease that lasts until the deadline of its job lapses in the store, the end of the job is recorded."""
 _MOST_CLAIMS: Final = 100
 """One after the other that find only jobs whose attempts are used up; the rest comes with the next poll."""
 
@@ -73,6 +75,8 @@ class Claims:
         self._handlers = handlers
         self.held = HeldJobs(policy.run_outside)
         self.elsewhere = Elsewhere(shared, self.held, defaults.poll_s)
+        self.beyond_ms = round((_BEYOND_S + 2 * defaults.poll_s) * 1000)
+        """For so much longer the store keeps a lease that lasts until the deadline of its job. Nobody else is told."""
         self.taken = 0
         """Jobs that were handed out so far."""
 
@@ -99,6 +103,7 @@ class Claims:
         self, jobtype: str, handler: Handler, order: Order, count: int, incarnation: int, now_ms: int
     ) -> ClaimedJobs:
         tenant, lease_ms = tenant_of(jobtype), self.lease_ms(handler, order.lease_ms)
+        lease_ms += self.beyond_ms if lease_ms == _timeout_ms(handler) else 0
         self._policy.run_outside(tenant, count)
         try:
             with self._progress.step("workers"):
@@ -127,6 +132,7 @@ class Claims:
         given_up = [(job, kept(afterwards, job, give_up(job, now_ms, timeout_ms), ())) for job in exhausted]
         self._outbox.put([(job, release, passed_on(afterwards, job, release, ())) for job, release in given_up])
         good = [job for job in jobs if job.attempts <= retry.max_attempts]
+        good = [_until(job, now_ms, timeout_ms) for job in good]
         self.held.add(Held(job, now_ms, version, retry, timeout_ms, afterwards) for job in good)
         self.taken += len(good)
         if self._job_log is not None:
@@ -226,6 +232,13 @@ def _taken_for_ms(held: Held, now_ms: int) -> int:
 def _timeout_ms(handler: Handler) -> int | None:
     """None: as long as it is renewed."""
     return round(handler.timeout_s * 1000) or None
+
+
+def _until(job: Job, now_ms: int, timeout_ms: int | None) -> Job:
+    """With the lease that is told: a renewable one ends at the deadline."""
+    if timeout_ms is None or job.retry_after_ms is not None:
+        return job
+    return job._replace(dt_ms=min(job.dt_ms, now_ms + timeout_ms))
 
 
 def _is_end_of(outcome: Outcome, claimed_ms: int, report: Report) -> bool:

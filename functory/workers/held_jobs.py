@@ -23,6 +23,7 @@ from vocabulary.names import tenant_of
 MOST_OF_ONE: Final = 10_000
 MOST_IN_ALL: Final = 100_000
 _SPARE: Final = 100
+_AGAIN_MS: Final = 1000
 _LOG_BYTES_OF_ONE: Final = 4 << 20
 _LOG_BYTES_IN_ALL: Final = 32 << 20
 _SMALL_LOGS_BYTES: Final = 64 << 10
@@ -87,6 +88,12 @@ class Held:
         self.ending: Ending | None = None
         """Its end was reported and is on its way to the store."""
 
+    @property
+    def deadline_ms(self) -> int | None:
+        """Until when it can be held, with all renewals. None: for ever, or until its fixed lease lapses."""
+        is_fixed = self.job.retry_after_ms is not None
+        return None if self.timeout_ms is None or is_fixed else self.claimed_ms + self.timeout_ms
+
 
 class HeldJobs:
     """Jobs come and go by the batch, and whoever counts them is told once for each."""
@@ -97,6 +104,8 @@ class HeldJobs:
         self._held: dict[str, Held] = {}
         self._lapses: list[tuple[int, str, int]] = []
         """When each lapses unless it was renewed since: a heap. About as many that have ended may be in it, too."""
+        self._deadlines: list[tuple[int, str, int]] = []
+        """When those that were taken here cannot be held any more: the same."""
         self._of_tenant: dict[str, dict[str, Held]] = {}
         self._of_type: Counter[str] = Counter()
         self._of_mark: dict[int, str] = {}
@@ -129,6 +138,8 @@ class HeldJobs:
                 self._held[job_id] = held
                 self._of_tenant.setdefault(tenant, {})[job_id] = held
                 heapq.heappush(self._lapses, (held.until_ms, job_id, held.job.token))
+                if held.taken_here and held.deadline_ms is not None:
+                    heapq.heappush(self._deadlines, (held.deadline_ms, job_id, held.job.token))
                 self._of_type[held.job.jobtype] += 1
                 self._of_mark[mark_of(job_id)] = job_id
                 changes[tenant] += 1
@@ -172,6 +183,22 @@ class HeldJobs:
                 found.append(held)
         return found
 
+    def overdue(self, now_ms: int, limit: int) -> list[Held]:
+        """Those that were taken here and are held for longer than their type allows, unless their end is on its way.
+        They are named again a moment later, as long as they are held."""
+        found: list[Held] = []
+        seen: list[tuple[int, str, int]] = []
+        while self._deadlines and self._deadlines[0][0] <= now_ms and len(found) < limit:
+            entry = heapq.heappop(self._deadlines)
+            held = self._held.get(entry[1])
+            if held is not None and held.job.token == entry[2]:
+                seen.append(entry)
+                if held.ending is None:
+                    found.append(held)
+        for entry in seen:
+            heapq.heappush(self._deadlines, (now_ms + _AGAIN_MS, *entry[1:]))
+        return found
+
     def say(self, held: Held, log: bytes, progress: bytes | None, *, is_over: bool) -> None:
         """What a job says while it runs, or with its end. Where the logs of a tenant are too large already, those of
         jobs that run do not grow: the newest lines take the place of older ones."""
@@ -209,6 +236,12 @@ class HeldJobs:
         if len(self._lapses) > 2 * len(self._held) + _SPARE:
             self._lapses = [(each.until_ms, each.job.id, each.job.token) for each in self._held.values()]
             heapq.heapify(self._lapses)
+        if len(self._deadlines) - _SPARE > 2 * len(self._held):
+            entries = (
+                (each.deadline_ms, each.job.id, each.job.token) for each in self._held.values() if each.taken_here
+            )
+            self._deadlines = [(at_ms, job_id, token) for at_ms, job_id, token in entries if at_ms is not None]
+            heapq.heapify(self._deadlines)
 
     def _tell(self, changes: Counter[str]) -> None:
         for tenant, change in changes.items():

@@ -30,7 +30,7 @@ from functory.workers.recent_verdicts import RecentVerdicts
 from functory.workers.values import OWNER, Answer, Delivery, Report, Verdict
 from runner.limits import ContextLimits
 from runner.new_jobs import NewJobs
-from runner.outcome import EXTERNAL, Stopped, held_bytes, leaves_nothing, name_of, too_big
+from runner.outcome import EXTERNAL, TIMED_OUT, Stopped, held_bytes, leaves_nothing, name_of, too_big
 from scheduler.retry import RetryPolicy
 from store.base import Job, Lease, Outcome, Release, ReleaseReport, Unclaim
 from vocabulary.time_text import MAX_TIME_MS
@@ -38,6 +38,8 @@ from vocabulary.time_text import MAX_TIME_MS
 _WITHIN_S: Final = 15.0
 """An outcome that is not recorded by then is kept and tried again; the worker is told to ask once more."""
 _LEAST_LEASE_MS: Final = 30_000
+_STEP: Final = 500
+"""Jobs that end in one go because they are overdue."""
 _LIMITS: Final = ContextLimits()
 
 
@@ -64,7 +66,7 @@ class Reports:
         """lease_ms None: as long as it was before. Raises StoreUnavailable."""
         now_ms = self._clock.now_ms()
         found = [await self._find(tenant, delivery) for delivery in deliveries]
-        by_length: defaultdict[int, list[Lease]] = defaultdict(list)
+        by_length: defaultdict[tuple[int, int], list[Lease]] = defaultdict(list)
         verdicts: dict[Lease, Verdict] = {}
         for held in found:
             if isinstance(held, Verdict):
@@ -76,9 +78,11 @@ class Reports:
                 text = f"held for {(now_ms - held.claimed_ms) / 1000:g} s, longer than its type allows"
                 verdicts[lease] = Verdict(lease.id, Answer.TIMED_OUT, held.until_ms, message=text)
             else:
-                by_length[length_ms if left_ms is None else min(length_ms, left_ms)].append(lease)
-        for length_ms, leases in by_length.items():
-            verdicts |= await self._renew(tenant, leases, length_ms)
+                is_last = left_ms is not None and left_ms <= length_ms
+                length_ms = length_ms if left_ms is None else min(length_ms, left_ms)
+                by_length[length_ms, self._claims.beyond_ms if is_last else 0].append(lease)
+        for (length_ms, beyond_ms), leases in by_length.items():
+            verdicts |= await self._renew(tenant, leases, length_ms, beyond_ms)
         return self._counted(
             it if isinstance(it, Verdict) else verdicts[Lease(it.job.id, it.job.token)] for it in found
         )
@@ -118,14 +122,32 @@ class Reports:
     async def give_back(self, tenant: str, deliveries: Sequence[Delivery]) -> list[Verdict]:
         """Jobs that were not worked on: they wait again at their old place, and the attempt does not count."""
         found = [await self._find(tenant, delivery) for delivery in deliveries]
-        mine = [it for it in found if isinstance(it, Held) and it.ending is None]
-        for held in mine:
-            self._begin_ending(held)
-        self._outbox.put([(held.job, Unclaim(held.job.id, held.job.token), ()) for held in mine])
+        self._let_go([it for it in found if isinstance(it, Held) and it.ending is None])
         await self._all_recorded([it.ending for it in found if isinstance(it, Held) and it.ending is not None])
         return self._counted(
             _late(it.job.id) if isinstance(it, Held) and it.reported is not None else self._ended(it) for it in found
         )
+
+    def let_go(self, some: Iterable[Held]) -> None:
+        """The same of jobs that are known here, for a loop that others share: it waits for nothing."""
+        found = [self._found.setdefault((held.job.id, held.job.token), held) for held in some]
+        self._let_go([held for held in found if held.ending is None])
+
+    async def end_overdue(self) -> None:
+        """What was taken here and is held for longer than its type allows ends with an error, as a run that takes too
+        long: it is tried again after a pause. For a loop that others share: it waits for no tenant's outcomes. Raises
+        StoreUnavailable."""
+        while overdue := self._held.overdue(self._clock.now_ms(), _STEP):
+            by_tenant: defaultdict[str, list[tuple[Held, Report]]] = defaultdict(list)
+            for held in overdue:
+                text = f"held for longer than {(held.timeout_ms or 0) / 1000:g} s, the timeout_s of its type"
+                delivery = Delivery(held.job.id, held.job.token)
+                by_tenant[held.tenant].append((held, Report(delivery, TIMED_OUT, text.encode())))
+            for tenant, endings in by_tenant.items():
+                late = await self._not_ours_to_extend(tenant, endings)
+                over = [(held, end) for held, end in endings if held.ending is None and held.job.id not in late]
+                self._put(over)
+            await asyncio.sleep(0)
 
     def end_tenant(self, tenant: str) -> None:
         """It was deleted."""
@@ -171,9 +193,11 @@ class Reports:
             self._held.drop([delivery])
         return await self._find(tenant, delivery)
 
-    async def _renew(self, tenant: str, leases: Sequence[Lease], length_ms: int) -> dict[Lease, Verdict]:
+    async def _renew(
+        self, tenant: str, leases: Sequence[Lease], length_ms: int, beyond_ms: int = 0
+    ) -> dict[Lease, Verdict]:
         now_ms = self._clock.now_ms()
-        report = await self._store.renew_locks(OWNER, leases, lease_ms=length_ms, now_ms=now_ms)
+        report = await self._store.renew_locks(OWNER, leases, lease_ms=length_ms + beyond_ms, now_ms=now_ms)
         stale, fixed = set(report.stale), set(report.fixed)
         verdicts: dict[Lease, Verdict] = {}
         for lease in leases:
@@ -221,6 +245,11 @@ class Reports:
                     follows[job.id, job.token] = held.afterwards
                 self._begin_ending(held)
         self._outbox.put(out, sizes, follows)
+
+    def _let_go(self, mine: Sequence[Held]) -> None:
+        for held in mine:
+            self._begin_ending(held)
+        self._outbox.put([(held.job, Unclaim(held.job.id, held.job.token), ()) for held in mine])
 
     def _begin_ending(self, held: Held) -> None:
         held.ending = asyncio.get_running_loop().create_future()

@@ -113,18 +113,14 @@ class WorkerQueue:
         await self._goodbyes.keep(tenant, mark, name)
 
     async def left_elsewhere(self, tenant: str, mark: int) -> None:
-        """A worker has said goodbye to another daemon: what it took here before is given back. Raises
-        StoreUnavailable."""
+        """A worker has said goodbye to another daemon: what it took here before is given back, without waiting until
+        that is recorded. Raises StoreUnavailable."""
         known = {*self._claims.held.by_worker(tenant), *(seen.name for seen in self._presence.here(tenant))}
         goodbye = await self._goodbyes.find(tenant, mark) if mark in map(mark_of, known) else None
         if goodbye is None:
             return
-        mine = [
-            Delivery(held.job.id, held.job.token)
-            for held in self._claims.held.of_worker(tenant, goodbye.name)
-            if held.claimed_ms <= goodbye.at_ms and held.ending is None
-        ]
-        await self._reports.give_back(tenant, mine)
+        held = self._claims.held.of_worker(tenant, goodbye.name)
+        self._reports.let_go([it for it in held if it.claimed_ms <= goodbye.at_ms])
         self._presence.left(tenant, goodbye.name, goodbye.at_ms)
 
     def moved(self, tenant: str, delivery: Delivery) -> None:
@@ -229,6 +225,10 @@ class WorkerQueue:
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._handout.run(), name="handout")
             loops.create_task(self._outbox.run(), name="outcomes of workers")
+
+    async def end_overdue(self) -> None:
+        """End what is held for longer than its type allows. Raises StoreUnavailable."""
+        await self._reports.end_overdue()
 
     async def write_down(self) -> None:
         """Tell the other daemons which workers were seen here."""

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from functory.alerts.judgement import Moment
-from functory.alerts.terms import Terms
+from functory.alerts.terms import Terms, encode_terms
 from functory.daemon import alert_watch
 from functory.daemon.alert_watch import MOST_S, REST, AlertWatch
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
+from functory.operations.alert_looks import look_at_alerts
 from functory.operations.alerts import get_alert, put_alert
 from functory.operations.daemons import encode_info
 from functory.operations.keyring import principal_of
@@ -97,6 +98,7 @@ class Looks:
         self.moments: list[Moment] = []
         self.takes_s: dict[str, float] = {}
         self.hangs: set[str] = set()
+        self.fails: set[str] = set()
         self._clock = clock
         monkeypatch.setattr(alert_watch, "look_at_alerts", self.look)
 
@@ -105,6 +107,8 @@ class Looks:
         self.moments.append(moment)
         if tenant in self.hangs:
             await asyncio.Event().wait()
+        if tenant in self.fails:
+            raise RuntimeError("a defect")
         self._clock.elapsed_s += self.takes_s.get(tenant, 0)
         self._clock.wall_ms += round(1000 * self.takes_s.get(tenant, 0))
 
@@ -147,6 +151,34 @@ async def test_a_look_that_hangs_ends_and_holds_up_nobody(tmp_path: Path, monkey
         looks.hangs = {"acme", "busy"}
         await watch.look()
         assert looks.taken() == ["acme", "busy", "calm"]
+
+
+async def test_a_look_that_fails_is_told_and_ends_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_daemon(tmp_path) as daemon:
+        clock = FakeClock(daemon.clock.now_ms())
+        watch, looks = await watch_of(daemon, clock), Looks(monkeypatch, clock)
+        looks.fails = {"acme", "busy"}
+        await watch.look()
+        assert looks.taken() == ["acme", "busy", "calm"]
+    failed = [record.__dict__["tenant"] for record in caplog.records if record.message == "alerts.look_failed"]
+    assert sorted(failed) == ["acme", "busy"]
+
+
+async def test_a_rule_with_a_number_that_nobody_can_set_costs_no_other_rule_its_look(tmp_path: Path) -> None:
+    """An import has brought it."""
+    async with running_daemon(tmp_path) as daemon:
+        await set_rule(daemon)
+        (rule,) = await daemon.store.list_alerts("acme")
+        terms = Terms(type="mail", notify="tell", when="silent", window_s=-(2**63))
+        await daemon.store.put_alert(rule._replace(name="wrong", settings=encode_terms(terms)))
+        await daemon.intake.write("acme-mail", [b"1"])
+        await daemon.intake.flush()
+        moment = Moment(daemon.clock.now_ms())
+        for mix in (list.sort, list.reverse):  # in one order and in the other
+            await look_at_alerts(service_of(daemon), "acme", moment, mix=mix)
+        assert await told(daemon) == ["firing"]
 
 
 @pytest.mark.parametrize("leap_s", [7200, -7200, 61, -61])

@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from functory.errors import ClientError, InvalidInput, ServerUnreachable
+from functory.errors import ClientError, DaemonFailed, InvalidInput, ServerUnreachable
 from functory.execution.outbox import Outbox
-from functory.queue import Job, Queue
+from functory.queue import Job, Queue, open_queue
+from functory.queue.in_process import InProcessLink
 from functory.wire.add_options import AddOptions
 from functory.workers.values import Verdict
 from store.base import JobState
@@ -315,3 +317,68 @@ async def test_a_goodbye_that_is_refused_leaves_no_connection_open(
                 await queue.close()
     with pytest.raises(RuntimeError, match="Session is closed"):
         await queue._link.add("resize", [b"2"], AddOptions())
+
+
+async def test_however_many_wait_for_a_job_those_in_hand_are_kept_and_end(
+    remote: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection for each that waits is more than a pool of connections has."""
+    monkeypatch.setattr("functory.queue.queue._MOMENT_S", 30.0)
+    count = 110
+
+    async def all_wait() -> bool:
+        return remote.workers.gauges()["workers_waiting"] >= count
+
+    async with remote.open(lease_s=2.0) as queue:
+        await queue.register("resize", "mail")
+        (job_id,) = await queue.add("resize", "1")
+        job = await queue.next("resize")
+        waiting = [asyncio.create_task(queue.next("mail")) for _ in range(count)]
+        await until(all_wait)
+        record = await remote.record(job_id)
+        assert record
+
+        async def is_renewed() -> bool:
+            now = await remote.record(job_id)
+            return now is not None and now.job.dt_ms > record.job.dt_ms
+
+        await until(is_renewed)
+        await queue.add("resize", "2")
+        await job.done("1")
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+    assert (await remote.end(job_id)).exitcode == 200
+
+
+async def test_a_queue_whose_own_daemon_fails_says_so_to_who_waits(tmp_path: Path) -> None:
+    """Nobody starts that again. Whoever waited for a job would ask for ever, and leave no turn to anybody."""
+
+    async def fail() -> None:
+        raise RuntimeError("a defect")
+
+    async with AsyncExitStack() as stack:
+        stack.enter_context(pytest.raises(DaemonFailed, match="a defect"))  # by the close, too
+        queue = await stack.enter_async_context(open_queue(f"sqlite://{tmp_path}/jobs.db", lease_s=60.0))
+        await queue.register("resize")
+        await queue.add("resize", "1")
+        job = await queue.next()
+        waiting = asyncio.create_task(queue.next())
+        assert isinstance(queue._link, InProcessLink)
+        hearing = queue._link._daemon.hearing
+        hearing._errands["defect"] = fail
+        hearing._woken.set()
+        for step in (waiting, queue.next(), queue.add("resize", "1"), job.done()):
+            async with asyncio.timeout(30):
+                with pytest.raises(DaemonFailed, match="the queue has ended: the peers loop ended"):
+                    await step
+
+
+async def test_what_a_block_raises_is_not_hidden_by_a_close_that_fails(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A name that is too long is refused for the first time when jobs are asked for, and again with the goodbye."""
+    with pytest.raises(InvalidInput, match="worker"):
+        async with place.open(name="n" * 101) as queue:
+            await queue.take_some("resize")
+    assert {record.message for record in caplog.records if "closed" in record.message} == {"queue.not_closed"}

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from functory.client import Client
-from functory.errors import ServerUnreachable
-from functory.queue import Fail, Retry, Worker
+from functory.errors import ClientError, ServerUnreachable
+from functory.queue import Fail, Retry, Worker, open_queue
 from tests.support.command_line import clean_environ
 from tests.support.queue_places import Place
 from tests.support.served_daemon import served_daemon
@@ -109,6 +109,44 @@ async def test_an_end_that_nobody_heard_is_told(
     assert "not recorded" in record.__dict__["became"]
 
 
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+async def test_an_exception_with_a_message_that_is_too_long_is_tried_again(place: Place) -> None:
+    async with place.open() as queue:
+        await queue.register("resize", options={"retry_base_ms": 1, "retry_max_ms": 1})
+        await queue.add("resize", "1")
+        async with await queue.next():
+            raise ValueError("<html>" * (3 << 20) + "é and the end")
+        async with await queue.next() as again:
+            assert again.attempts == 2
+            await again.log("line\n" * 100_000)
+        assert (await place.end(again.id)).exitcode == 200
+
+
+async def test_a_server_that_takes_no_end_is_told_in_a_sentence(
+    place: Place, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = Worker()
+    worker.task("resize")(lambda payload: payload)
+
+    async def is_revoked(_: object) -> None:
+        raise ClientError(401, "unauthorized", "the key was revoked", {}, None)
+
+    async with place.open() as queue:
+        await queue.register("resize")
+        monkeypatch.setattr(queue._link, "report", is_revoked)
+        running = asyncio.create_task(worker.run(queue))
+        await queue.add("resize", "1")
+
+        async def not_reported() -> list[logging.LogRecord]:
+            return [record for record in caplog.records if record.message == "worker.job_not_reported"]
+
+        (record,) = await until(not_reported)
+        worker.stop()
+        await running
+    assert record.__dict__["reason"] == "the key was revoked (unauthorized)"
+    assert [each.exc_info for each in (record, *told(caplog))] == [None, None]
+
+
 def _resize(_: object) -> None:
     raise ValueError("no picture")
 
@@ -195,3 +233,25 @@ async def test_functory_worker_shows_what_its_tasks_raise(tmp_path: Path) -> Non
     assert "\x1b" not in shown
     assert "secret" not in shown
     assert len(shown) < 50_000
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_tasks")
+async def test_functory_worker_on_a_store_is_told_nothing_by_the_variables_of_a_server(tmp_path: Path) -> None:
+    """A program that adds jobs there has no key, and the tenant that `open_queue` makes."""
+    url = f"sqlite://{tmp_path}/jobs.db"
+    environ = {"FUNCTORY_URL": "http://127.0.0.1:1", "FUNCTORY_KEY": "fk_a_b", "FUNCTORY_TENANT": "acme"}
+    async with open_queue(url) as queue:
+        command = (sys.executable, "-m", "functory", "worker", "tasks:worker", "--url", url)
+        process = await asyncio.create_subprocess_exec(
+            *command, cwd=tmp_path, env=clean_environ() | environ, stderr=asyncio.subprocess.PIPE
+        )
+        assert process.stderr
+        try:
+            async with asyncio.timeout(60):
+                while b"Working on resize" not in (line := await process.stderr.readline()):
+                    assert line, "it has ended"
+                assert await queue.worker_types() == ["resize"]
+        finally:
+            process.kill()
+            await process.communicate()

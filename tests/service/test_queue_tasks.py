@@ -92,6 +92,10 @@ async def is_cancelled_on_the_loop(_: object) -> None:
     raise asyncio.CancelledError
 
 
+async def exits_its_generator_on_the_loop(_: object) -> None:
+    raise GeneratorExit
+
+
 async def cancels_itself(_: object) -> None:
     task = asyncio.current_task()
     assert task
@@ -106,6 +110,7 @@ async def cancels_itself(_: object) -> None:
         (exits_on_the_loop, "SystemExit"),
         (is_interrupted_on_the_loop, "KeyboardInterrupt"),
         (is_odd_on_the_loop, "OddError"),
+        (exits_its_generator_on_the_loop, "GeneratorExit"),
         (has_odd_children, "OddError"),
         (stops, "StopIteration"),
         (is_cancelled, "CancelledError"),

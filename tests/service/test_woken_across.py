@@ -7,6 +7,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -183,6 +184,35 @@ async def test_a_goodbye_gives_back_what_a_worker_took_elsewhere(tmp_path: Path,
         back += await there.take(limit=5, wait_s=30) if len(back) == 1 else []
         assert (payloads(back), {each.job.attempts for each in back}) == (["1", "2"], {1})
         assert [seen.name for seen in b.workers._presence.here("acme")] == ["other", ""]
+
+
+async def test_a_goodbye_whose_end_is_not_recorded_holds_up_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What jobs of its tenant left may wait for a disk that is full. The loop that hears others is that of all."""
+    monkeypatch.setattr("functory.workers.reports._WITHIN_S", 0.01)
+    async with two_daemons(tmp_path) as (a, b):
+        here, there, worker = Shop(a), Shop(b), Worker("w")
+        await here.serve("resize")
+        await until(lambda: serves(b, "acme-resize"))
+        (job_id,) = await there.post("1")
+        assert len(await there.take(worker=worker)) == 1
+        is_held, go_on = asyncio.Event(), asyncio.Event()
+        admitted = b.workers._outbox._admission.admitted
+
+        async def admitted_late(*some: Any) -> Any:
+            is_held.set()
+            await go_on.wait()
+            return await admitted(*some)
+
+        monkeypatch.setattr(b.workers._outbox._admission, "admitted", admitted_late)
+        await give_back(here.service, ACME, [], goodbye="w")
+        await is_held.wait()
+        await pause_daemon(service_of(a), "test", b.sysid, paused=True)
+        await until(lambda: is_paused(b))
+        assert await state(b, job_id) is JobState.RUNNING
+        go_on.set()
+        await until(lambda: is_waiting(b, job_id))
 
 
 async def test_the_word_of_a_goodbye_takes_nothing_from_a_worker_that_has_come_again(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from functory.operations.jobs import cancel_job
 from functory.workers.values import Answer, Delivery, Report, Taken
 from handlers.model import Handler
 from runner.limits import ContextLimits
+from store.base import Code, JobRecord, JobState
 from tests.support.clocks import FakeClock, LeapingClock
-from tests.support.service import ended, payloads_waiting
+from tests.support.service import ended, payloads_waiting, until
 from tests.support.stores import BACK_ENDS, back_end_params
 from tests.support.workers import ACME, Shop, held, open_shop
 from vocabulary.new_job import NewJob
@@ -261,14 +262,64 @@ async def test_a_job_that_was_cancelled_elsewhere_makes_no_new_jobs(shop: Shop) 
     assert await shop.take() == []
 
 
+async def test_what_is_held_for_too_long_is_tried_again_after_a_pause(tmp_path: Path) -> None:
+    """As a run that takes too long. Handed out at once, it would use up its attempts while what it waits for is away,
+    and hang in one thread of a worker after the other."""
+    clock = FakeClock()
+    async with open_shop(tmp_path, clock, retry_base="60s", retry_max="60s") as shop:
+        await shop.serve("resize", timeout_s=5)
+        (job_id,) = await shop.post("1")
+        (first,) = await shop.take(lease_ms=3000)
+        deadline_ms = clock.now_ms() + 5000
+        clock.advance(2)
+        (verdict,) = await operations.renew(shop.service, ACME, [held(first)])
+        clock.advance(2)
+        (verdict,) = await operations.renew(shop.service, ACME, [held(first)], lease_ms=60_000)
+        assert (verdict.answer, verdict.until_ms) == (Answer.OK, deadline_ms)
+        clock.advance(1)
+        await shop.daemon.store.expire_locks(now_ms=clock.now_ms())
+        await shop.daemon.upkeep.expire_leases()
+
+        async def is_over() -> JobRecord | None:
+            record = await shop.record(job_id)
+            return record if record.state is JobState.DEFERRED else None
+
+        record = await until(is_over)
+        assert record.outcome
+        assert (record.outcome.code, record.outcome.exitcode) == (Code.ERROR, 504)
+        assert record.outcome.message == "held for longer than 5 s, the timeout_s of its type"
+        assert await shop.report(first) is Answer.LATE
+        clock.advance(61)
+        await shop.daemon.upkeep.expire_leases()
+        (again,) = await shop.take(wait_s=30)
+        assert (again.job.attempts, again.job.dt_ms - clock.now_ms()) == (2, 5000)
+
+
+async def test_who_ends_a_job_in_time_is_not_late_at_its_deadline(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_shop(tmp_path, clock, poll="1h") as shop:
+        await shop.serve("resize", timeout_s=5)
+        (job_id,) = await shop.post("1")
+        (first,) = await shop.take()
+        clock.advance(5)
+        assert await shop.daemon.store.expire_locks(now_ms=clock.now_ms()) == 0, "another daemon is no quicker"
+        assert await shop.report(first, result=b"done") is Answer.OK
+        clock.advance(1)
+        await shop.daemon.upkeep.expire_leases()
+        assert (await shop.end(job_id)).result == b"done"
+        assert not shop.daemon.workers._claims.held._deadlines, "it is forgotten"
+
+
 async def test_a_job_that_is_given_up_says_for_how_long_its_type_lets_workers_hold_it(tmp_path: Path) -> None:
+    """Its lease lapses if the daemon that handed it out is not there any more at its deadline."""
     clock = FakeClock()
     async with open_shop(tmp_path, clock, max_attempts="1") as shop:
         await shop.serve("resize", timeout_s=5)
         (job_id,) = await shop.post("1")
         (first,) = await shop.take(lease_ms=30_000)
         assert first.job.dt_ms == clock.now_ms() + 5000
-        clock.advance(6)
+        shop.daemon.workers._claims.held.drop_tenant("acme")
+        clock.advance(60)
         await shop.daemon.upkeep.expire_leases()
         assert await shop.take(wait_s=1.0) == [], "its attempts are used up"
         record = await ended(shop.daemon, job_id)

@@ -189,6 +189,20 @@ async def test_a_server_that_is_not_there_is_said_so() -> None:
                 await client.scoreboard()
 
 
+@pytest.mark.parametrize("body", [b"<html>hello</html>", b'{"a": 1}', b""])
+async def test_a_server_that_is_another_program_is_said_to_be(body: bytes) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(body), body))
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1")
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server, Client(url, "k", "acme") as client:
+        with pytest.raises(ClientError, match="answered 200 with something else than its own JSON"):
+            await client.get_job("x")
+
+
 async def test_a_server_with_tls_must_be_trusted(tmp_path: Path) -> None:
     _, context = await asyncio.to_thread(certificate, "localhost", tmp_path)
     server = await asyncio.start_server(lambda *_: None, "localhost", ssl=context)

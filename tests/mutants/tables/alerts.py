@@ -88,7 +88,7 @@ MUTANTS: list[Mutant] = [
     ),
     looks(
         "a rule that this version refuses ends the look",
-        "except ValueError as error:",
+        "except _UNTAKEN as error:",
         "except ZeroDivisionError as error:",
     ),
     looks("a suspended tenant is looked at", "who is None or who.suspended", "who is None"),

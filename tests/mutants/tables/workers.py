@@ -13,6 +13,8 @@ handout = in_file("functory/workers/handout.py", f"{LIFE} {RULES}")
 worker_queue = in_file("functory/workers/worker_queue.py", LIFE)
 reports = in_file("functory/workers/reports.py", f"{LIFE} {RULES}")
 operations = in_file("functory/operations/workers.py", "tests/service/test_report_and_take.py")
+OVERDUE = "tests/service/test_worker_reports.py -k 'too_long or at_its_deadline'"
+upkeep = in_file("functory/daemon/upkeep.py", OVERDUE)
 wiring = in_file("functory/daemon/parts.py", "tests/service/test_report_and_take.py")
 ELSEWHERE = "tests/service/test_held_elsewhere.py"
 LISTS = "tests/service/test_waiting_lists.py"
@@ -35,6 +37,13 @@ MUTANTS: list[Mutant] = [
         "what was taken before more could be is kept until its lease lapses",
         "        await return_taken(service, who, jobs)\n",
         "        pass\n",
+    ),
+    upkeep("what is held for too long is handed out again at once", "        await self._workers.end_overdue()\n", ""),
+    claims(
+        "another daemon finds lapsed what is held for too long",
+        "self.beyond_ms if lease_ms == _timeout_ms(handler) else 0",
+        "0",
+        tests=OVERDUE,
     ),
     reports("a report that comes twice makes its jobs twice", " and held.ending is None])", "])"),
     line("one who asks while others are served is not tried", " or number >= newcomer", ""),

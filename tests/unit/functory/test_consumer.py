@@ -1,8 +1,9 @@
 """A consumer in a program of its own: nothing skipped, one look for many checks, progress that survives."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -280,6 +281,81 @@ async def test_start_and_stop_are_idempotent_and_it_can_start_again() -> None:
     await progress.until(4)
     await consumer.stop()
     assert worker.seen == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("part", ["worker", "source", "callback"])
+async def test_a_cancellation_of_its_own_part_ends_the_consumer_and_is_told(part: str) -> None:
+    """Otherwise the index would be in work for ever, or the consumer would seem to have stopped as it was told to."""
+    jobs, progress = Numbers(5), Memory()
+
+    def cancelled() -> None:
+        raise asyncio.CancelledError
+
+    class Cancelled(AtOnce):
+        def run(self, job: Job[int], consumer: Notified) -> Coroutine[Any, Any, None] | None:  # type: ignore[override]
+            return self.work(job, consumer)
+
+        async def work(self, job: Job[int], consumer: Notified) -> None:
+            if part == "worker" and job.index == 2:
+                cancelled()
+            super().run(job, consumer)
+
+    if part == "source":
+        jobs.at_index = lambda _: cancelled()  # type: ignore[assignment, return-value]
+    told = (lambda _: cancelled()) if part == "callback" else None
+    consumer = Consumer(jobs, Cancelled(), progress, LIMITS, on_progress=told)
+    await consumer.start()
+    async with asyncio.timeout(10):
+        with pytest.raises(RuntimeError, match=f"the {part} of index 2|source.*callback raised CancelledError"):
+            await consumer.done()
+    assert not consumer.is_running
+    await consumer.stop()
+
+
+@pytest.mark.parametrize("part", ["worker", "callback"])
+async def test_its_own_parts_may_stop_it(part: str) -> None:
+    jobs, progress, worked = Numbers(9), Memory(), list[int]()
+
+    class Stopping:
+        async def run(self, job: Job[int], notified: Notified) -> None:
+            worked.append(job.index)
+            notified.notify_job_is_done(job.index)
+            if part == "worker":
+                await consumer.stop()
+
+    async def told(_: int) -> None:
+        if part == "callback":
+            await consumer.stop()
+
+    consumer = Consumer(jobs, Stopping(), progress, LIMITS, on_progress=told)
+    await consumer.start()
+    async with asyncio.timeout(10):
+        await consumer.done()
+    assert progress.processed == len(worked) < 9
+
+
+async def test_two_who_start_it_start_it_once_and_a_stop_meanwhile_counts() -> None:
+    jobs, worker = Numbers(3), AtOnce()
+
+    class Slow(Memory):
+        gate = asyncio.Event()
+
+        async def processed_index(self) -> int | None:
+            await self.gate.wait()
+            return await super().processed_index()
+
+    progress = Slow()
+    consumer = Consumer(jobs, worker, progress, LIMITS)
+    starting = [asyncio.create_task(consumer.start()) for _ in range(2)]
+    await asyncio.sleep(0)
+    stopping = asyncio.create_task(consumer.stop())
+    await asyncio.sleep(0)
+    progress.gate.set()
+    await asyncio.gather(*starting)
+    async with asyncio.timeout(10):
+        await stopping
+    assert not consumer.is_running
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "consumer"], "no other one runs"
 
 
 async def test_it_begins_at_the_start_index_only_if_no_progress_was_kept() -> None:

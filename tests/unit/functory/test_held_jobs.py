@@ -1,5 +1,6 @@
 """Jobs that workers hold: what is counted, and that whoever counts is told once for a batch."""
 
+import asyncio
 from collections import Counter
 
 from hypothesis import given
@@ -105,3 +106,35 @@ def test_bytes_that_are_no_text_are_kept_as_they_are() -> None:
     tail = LogTail()
     tail.add(b"\x80" * (KEPT_BYTES + 10))
     assert tail.kept == b"\x80" * (KEPT_BYTES - 1) + b"\n"
+
+
+def overdue_at(
+    number: int, timeout_ms: int | None, retry_after_ms: int | None = None, *, taken_here: bool = True
+) -> Held:
+    each = held("acme-x", number, 1)
+    each.job = each.job._replace(retry_after_ms=retry_after_ms)
+    each.timeout_ms, each.taken_here = timeout_ms, taken_here
+    return each
+
+
+def test_what_was_taken_here_and_is_held_for_too_long_is_named_until_its_end_is_on_its_way() -> None:
+    jobs = HeldJobs(Told())
+    first, second = overdue_at(1, 5000), overdue_at(2, 6000)
+    jobs.add([second, first, overdue_at(3, None), overdue_at(4, 5000, 5000), overdue_at(5, 5000, taken_here=False)])
+    assert jobs.overdue(NOW_MS + 4999, 10) == []
+    assert jobs.overdue(NOW_MS + 5000, 10) == [first]
+    assert jobs.overdue(NOW_MS + 6000, 1) == [first], "it is named again"
+    assert jobs.overdue(NOW_MS + 6000, 10) == [second]
+    loop = asyncio.new_event_loop()
+    first.ending = loop.create_future()
+    loop.close()
+    jobs.drop([(second.job.id, 1)])
+    assert jobs.overdue(NOW_MS + 10_000, 10) == []
+
+
+def test_deadlines_of_ended_jobs_are_forgotten() -> None:
+    jobs = HeldJobs(Told())
+    for number in range(5000):
+        jobs.add([overdue_at(number, 30 * 86_400_000)])
+        jobs.drop([(f"acme-x-{number}", 1)])
+    assert len(jobs._deadlines) < 300
