@@ -80,7 +80,12 @@ def run_restore(arguments: argparse.Namespace) -> int:
         print(_as_json(manifest))
         return 0
     print(f"{settings.data_dir} is restored and checked\n{_describe(manifest)}")
-    print(f"Jobs that ended after {moment(manifest.began_ms)} are as they were then, and run again.")
+    if manifest.store is not None:
+        print(f"Jobs that ended after {moment(manifest.began_ms)} are as they were then, and run again.")
+    else:
+        print(
+            "The backup has no store. The one of this daemon is as it was, and takes what it lacks from the journals."
+        )
     key = key_place(settings).path
     if _has_secrets(manifest) and key is not None and not key.exists():
         print(

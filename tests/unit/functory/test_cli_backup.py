@@ -92,6 +92,14 @@ def test_a_restore_says_what_runs_again(data_dir: Path, tmp_path: Path, capsys: 
     assert (status, "store.db has 0 bytes" in err) == (2, True)
 
 
+def test_a_restore_of_journals_alone_says_so(data_dir: Path, tmp_path: Path, capsys: Capture) -> None:
+    backup = tmp_path / "backup"
+    run(capsys, "backup", backup, "--data-dir", data_dir, "--journals-only")
+    status, out, _ = run(capsys, "restore", backup, "--data-dir", data_dir, "--replace")
+    assert (status, "run again" in out, "The backup has no store" in out) == (0, False, True)
+    assert (data_dir / "functory.db").exists()
+
+
 def test_sealed_secrets_are_nothing_without_their_key(data_dir: Path, tmp_path: Path, capsys: Capture) -> None:
     async def seal() -> None:
         async with open_store(f"sqlite://{data_dir}/functory.db") as store:
