@@ -8,6 +8,7 @@ import pytest
 
 from functory.cli import main
 from functory.config import load_config
+from functory.daemon.last_owner import mark_of_place
 from journal import Journal
 from store.base import Secret
 from store.url import open_store
@@ -62,6 +63,19 @@ def test_a_backup_without_a_journal_says_so(data_dir: Path, tmp_path: Path, caps
     (data_dir / "journal" / "identity").unlink()
     status, out, _ = run(capsys, "backup", tmp_path / "backup", "--data-dir", data_dir)
     assert (status, "WARNING: there is no journal in" in out) == (0, True)
+
+
+def test_a_backup_of_the_store_before_the_move_to_a_server_says_so(
+    data_dir: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    """The file is still there, and who makes the backup has not the settings of the service."""
+    journal = data_dir / "journal"
+    for url, told in ((f"sqlite:///{data_dir}/functory.db", False), ("mongodb://127.0.0.1:1/x", True)):
+        (journal / "owner").write_text(f"a1 {mark_of_place(journal, url)}")
+        status, out, _ = run(capsys, "backup", tmp_path / f"backup-{told}", "--data-dir", data_dir)
+        assert (status, "WARNING: the daemon of journal journal used another store" in out) == (0, told), out
+    status, out, _ = run(capsys, "backup", tmp_path / "journals", "--data-dir", data_dir, "--journals-only")
+    assert (status, "WARNING" in out) == (0, False)
 
 
 def test_a_store_of_which_nothing_is_left_makes_no_backup(data_dir: Path, tmp_path: Path, capsys: Capture) -> None:
