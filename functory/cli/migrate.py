@@ -40,6 +40,8 @@ def run_migrate(arguments: argparse.Namespace) -> int:
     target = arguments.target or os.environ.get("FUNCTORY_TO")
     if not source or not target:
         raise InvalidInput("say where from and where to: --from URL --to URL")
+    for url in (source, target):
+        open_store(url)  # refuses one that cannot be read
     if label_of(source) == label_of(target):
         raise InvalidInput("--from and --to are the same store")
     content = asyncio.run(_migrate(source, target, arguments))

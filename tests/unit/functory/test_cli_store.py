@@ -195,6 +195,12 @@ def test_a_source_that_is_in_use_gets_no_new_schema(tmp_path: Path, capsys: Capt
     assert json.loads(run(capsys, "store", "version", "--store", url(old), "--json")[1])["schema"] == 1
 
 
+def test_a_url_that_cannot_be_read_is_refused(source: Path, capsys: Capture) -> None:
+    for urls in ((url(source), "mongodb://u:s3cret@[::1/x"), ("mongodb://u:s3cret@[::1/x", url(source))):
+        status, _, err = run(capsys, "migrate", "--from", urls[0], "--to", urls[1])
+        assert (status, "the store URL cannot be read" in err, "s3cret" in err) == (2, True, False)
+
+
 def test_a_target_of_an_older_schema_is_left_as_it_is(source: Path, tmp_path: Path, capsys: Capture) -> None:
     """Somebody's store, named by mistake: the daemons that use it could not any more."""
     old = tmp_path / "old.db"
