@@ -37,6 +37,7 @@ from functory.transfer.durable_files import copy_durably, hand_over, sole_use, s
 from functory.transfer.manifest import Manifest, StoreEntry, check_files, describe_file, read_manifest
 from functory.transfer.moves import Moves, process_that_uses
 from journal import JournalLocked, OsDisk
+from journal.disk import LOCK_NAME
 from journal.durable import make_folder, sync_folder
 from journal.inspect import reports
 from store.base import Store
@@ -142,6 +143,7 @@ def _hold_journals(data_dir: Path) -> ExitStack:
             except JournalLocked as error:
                 raise StillRunning(f"{error}: stop the daemon first") from None
             held.callback(disk.unlock)
+            hand_over(path / LOCK_NAME, data_dir)  # the lock of a journal that no daemon has used was made just now
         return held.pop_all()
 
 

@@ -139,13 +139,16 @@ async def test_what_root_restores_belongs_to_the_owner_of_the_data_directory(
     await asyncio.to_thread(elsewhere.data_dir.mkdir)
     await asyncio.to_thread(os.chown, elsewhere.data_dir, 4711, 4712)
     await restore_backup(backup, elsewhere, now_ms=T0)
-    await restore_backup(backup, elsewhere, now_ms=T0 + 1000, replace=True)
+    with pytest.raises(NotEmpty):
+        await restore_backup(backup, elsewhere, now_ms=T0)
 
     def owners() -> set[tuple[int, int]]:
         (shared,) = (tmp_path / "stores").glob("shared.db")
         found = [path.lstat() for path in (elsewhere.data_dir, *elsewhere.data_dir.rglob("*"), shared)]
         return {(status.st_uid, status.st_gid) for status in found}
 
+    assert await asyncio.to_thread(owners) == {(4711, 4712)}, "also after one that was refused"
+    await restore_backup(backup, elsewhere, now_ms=T0 + 1000, replace=True)
     assert await asyncio.to_thread(owners) == {(4711, 4712)}
 
 
