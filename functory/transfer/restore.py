@@ -299,7 +299,11 @@ def _near(store_file: Path) -> Path:
 
 def _place_store(moves: Moves, staged: Path, store_file: Path, time: str) -> None:
     """Put the store into place, which may be outside the data directory and on another file system."""
+    data_dir = staged.parent.parent
+    missing = [folder for folder in store_file.parents if not folder.exists()]
     make_folder(store_file.parent)
+    for folder in missing:
+        hand_over(folder, data_dir)
     for suffix in _SIDE_FILES:
         old = store_file.with_name(store_file.name + suffix)
         if old.exists():
@@ -307,6 +311,6 @@ def _place_store(moves: Moves, staged: Path, store_file: Path, time: str) -> Non
     near = _near(store_file)
     near.unlink(missing_ok=True)
     copy_durably(staged, near)
-    hand_over(near, staged.parent.parent)
+    hand_over(near, data_dir)
     moves.move(near, store_file)
     sync_folder(store_file.parent)

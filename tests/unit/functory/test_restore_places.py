@@ -135,7 +135,7 @@ async def test_what_root_restores_belongs_to_the_owner_of_the_data_directory(
     """The daemon runs as that user, and could not open its store otherwise."""
     if os.geteuid() != 0:
         pytest.skip("only root gives files to others")
-    elsewhere = settings_of(tmp_path / "elsewhere", store=f"sqlite://{tmp_path}/stores/shared.db")
+    elsewhere = settings_of(tmp_path / "elsewhere", store=f"sqlite://{tmp_path}/stores/of/shared.db")
     await asyncio.to_thread(elsewhere.data_dir.mkdir)
     await asyncio.to_thread(os.chown, elsewhere.data_dir, 4711, 4712)
     await restore_backup(backup, elsewhere, now_ms=T0)
@@ -143,8 +143,8 @@ async def test_what_root_restores_belongs_to_the_owner_of_the_data_directory(
         await restore_backup(backup, elsewhere, now_ms=T0)
 
     def owners() -> set[tuple[int, int]]:
-        (shared,) = (tmp_path / "stores").glob("shared.db")
-        found = [path.lstat() for path in (elsewhere.data_dir, *elsewhere.data_dir.rglob("*"), shared)]
+        folders = (elsewhere.data_dir, tmp_path / "stores")
+        found = [path.lstat() for folder in folders for path in (folder, *folder.rglob("*"))]
         return {(status.st_uid, status.st_gid) for status in found}
 
     assert await asyncio.to_thread(owners) == {(4711, 4712)}, "also after one that was refused"
