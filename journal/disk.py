@@ -18,7 +18,7 @@ from journal.errors import JournalLocked
 
 log = logging.getLogger("journal")
 
-_LOCK_NAME: Final = "lock"
+LOCK_NAME: Final = "lock"
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of a disk that is sound."""
 
@@ -125,7 +125,7 @@ class OsDisk:
     def lock(self) -> None:
         make_folder(self.directory)
         with ExitStack() as held:  # also if the disk is full, say: a descriptor that stays open keeps the lock
-            fd = os.open(self.directory / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fd = os.open(self.directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             held.callback(os.close, fd)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -152,7 +152,7 @@ class OsDisk:
         self._locked.close()
 
     def names(self) -> list[str]:
-        return sorted(name for name in os.listdir(self.directory) if name != _LOCK_NAME)  # noqa: PTH208 (names only)
+        return sorted(name for name in os.listdir(self.directory) if name != LOCK_NAME)  # noqa: PTH208 (names only)
 
     def create(self, name: str) -> OsFile:
         return OsFile(os.open(self.directory / name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))

@@ -11,8 +11,11 @@ import msgspec
 from functory.cli.answers import moment
 from functory.cli.commands import Commands
 from functory.cli.settings import add_settings, config_of
+from functory.config import Settings
+from functory.daemon.last_owner import last_in, mark_of_place
 from functory.transfer.backup import Say, make_backup
 from functory.transfer.manifest import Manifest
+from functory.transfer.migrate import label_of
 from functory.transfer.restore import restore_backup
 from functory.vault.place import key_place
 from vocabulary.clock import SystemClock
@@ -56,6 +59,12 @@ def run_backup(arguments: argparse.Namespace) -> int:
             print(
                 f"WARNING: journal {journal.name} has {journal.damages} damaged places, which were copied as they are"
             )
+        if manifest.store is not None and _used_another(settings, journal.name):
+            print(
+                f"WARNING: the daemon of journal {journal.name} used another store than {label_of(settings.store_url)},"
+                " or the same under another name. If its store is another one, name it with --store, and make the"
+                " backup again"
+            )
     if _has_secrets(manifest):
         key = key_place(settings).path
         print(f"Tenants' secrets are in it, sealed. Their key is not: keep a copy of {key} somewhere else.")
@@ -80,7 +89,12 @@ def run_restore(arguments: argparse.Namespace) -> int:
         print(_as_json(manifest))
         return 0
     print(f"{settings.data_dir} is restored and checked\n{_describe(manifest)}")
-    print(f"Jobs that ended after {moment(manifest.began_ms)} are as they were then, and run again.")
+    if manifest.store is not None:
+        print(f"Jobs that ended after {moment(manifest.began_ms)} are as they were then, and run again.")
+    else:
+        print(
+            "The backup has no store. The one of this daemon is as it was, and takes what it lacks from the journals."
+        )
     key = key_place(settings).path
     if _has_secrets(manifest) and key is not None and not key.exists():
         print(
@@ -88,6 +102,13 @@ def run_restore(arguments: argparse.Namespace) -> int:
             " jobs that need them wait (docs/secrets.md)"
         )
     return 0
+
+
+def _used_another(settings: Settings, journal: str) -> bool:
+    """As far as is known: such as a server, before which there was an embedded store, whose file is still there."""
+    directory = settings.data_dir / journal
+    last, mark = last_in(directory)
+    return bool(last) and mark != mark_of_place(directory, settings.store_url)
 
 
 def _has_secrets(manifest: Manifest) -> bool:

@@ -8,8 +8,9 @@ import sys
 
 from functory.cli.commands import Commands
 from functory.cli.table import render_table
-from functory.errors import InvalidInput
+from functory.errors import InvalidInput, StillRunning
 from functory.transfer.migrate import Content, label_of, migrate, missing_store
+from functory.transfer.moves import process_that_uses
 from functory.vault.place import key_file_beside
 from store.url import open_store
 from store.values.transfer import Part
@@ -39,6 +40,8 @@ def run_migrate(arguments: argparse.Namespace) -> int:
     target = arguments.target or os.environ.get("FUNCTORY_TO")
     if not source or not target:
         raise InvalidInput("say where from and where to: --from URL --to URL")
+    for url in (source, target):
+        open_store(url)  # refuses one that cannot be read
     if label_of(source) == label_of(target):
         raise InvalidInput("--from and --to are the same store")
     content = asyncio.run(_migrate(source, target, arguments))
@@ -68,6 +71,26 @@ def _about_secrets(source: str, target: str) -> str:
     )
 
 
+async def _require_no_older(target_url: str) -> None:
+    """Whoever opens it would give it the new schema, and its daemons could not use it any more."""
+    version = await open_store(target_url).get_version()
+    if 0 < version.schema < version.known:
+        raise InvalidInput(
+            f"the target has schema {version.schema} already, and this version of Functory fills none but of schema"
+            f" {version.known}: name a store that is empty"
+        )
+
+
+def _require_unused(source_url: str) -> None:
+    """Before an older file gets the new schema: daemons of its own version would go on with it."""
+    file = open_store(source_url).file
+    pid = None if file is None else process_that_uses(file)
+    if pid is not None:
+        raise StillRunning(
+            f"{file} is in use{f' by process {pid}' if pid else ''}: stop all daemons of this store first"
+        )
+
+
 async def _migrate(source_url: str, target_url: str, arguments: argparse.Namespace) -> dict[Part, Content]:
     version = await open_store(source_url).get_version()
     if version.schema == 0:
@@ -77,6 +100,9 @@ async def _migrate(source_url: str, target_url: str, arguments: argparse.Namespa
             f"the source has schema {version.schema}, and would get schema {version.known} before anything is copied."
             " Make a backup of it, or move it with the version of Functory that it is of; --upgrade goes on"
         )
+    await _require_no_older(target_url)
+    if version.schema < version.known:
+        await asyncio.to_thread(_require_unused, source_url)
     is_shown = sys.stderr.isatty() and not arguments.json
 
     def show(done: str, part: Part, count: int) -> None:

@@ -3,6 +3,7 @@
 The content is copied into `.restoring` inside the data directory (which may be a mounted volume that cannot be
 renamed), checked there, and moved into place. While `.restoring` exists, no daemon starts. What daemons made in the
 directory before is never deleted: with `replace` it is moved to `replaced-<time>`. If that fails, it is moved back.
+A backup of journals alone leaves a store as it is. What root restores belongs to the owner of the data directory.
 
 A restored store starts a life of its own. It skips a random number of sysids, so that no daemon gets one that the
 original gave out after the backup: ids of jobs contain the sysid, and so stay unique. Its leases lapse like any other,
@@ -32,10 +33,11 @@ from functory.transfer.backup_layout import (
     STORE,
     journals_in,
 )
-from functory.transfer.durable_files import copy_durably, sole_use, sync_tree
+from functory.transfer.durable_files import copy_durably, hand_over, sole_use, sync_tree
 from functory.transfer.manifest import Manifest, StoreEntry, check_files, describe_file, read_manifest
 from functory.transfer.moves import Moves, process_that_uses
 from journal import JournalLocked, OsDisk
+from journal.disk import LOCK_NAME
 from journal.durable import make_folder, sync_folder
 from journal.inspect import reports
 from store.base import Store
@@ -76,7 +78,8 @@ async def restore_backup(
     await asyncio.to_thread(make_folder, settings.data_dir)
     stage = settings.data_dir / RESTORING
     with sole_use(settings.data_dir), await asyncio.to_thread(_hold_journals, settings.data_dir):
-        await asyncio.to_thread(_require_unused, settings.data_dir, store_file)
+        if store_file is not None:
+            await asyncio.to_thread(_require_unused, settings.data_dir, store_file)
         if replace:
             await asyncio.to_thread(_require_no_links, settings.data_dir, manifest)
         was_interrupted = await asyncio.to_thread(_prepare, stage, store_file, replace=replace)
@@ -87,6 +90,7 @@ async def restore_backup(
             await asyncio.to_thread(_check_journals, stage, manifest)
             if manifest.store is not None:
                 await _check_store(open_store(settings.store_url).at(stage / STORE), manifest.store)
+            await _finish(hand_over, stage, settings.data_dir)
         except BaseException:
             await asyncio.to_thread(_give_up, stage, was_interrupted=was_interrupted)
             raise
@@ -139,12 +143,13 @@ def _hold_journals(data_dir: Path) -> ExitStack:
             except JournalLocked as error:
                 raise StillRunning(f"{error}: stop the daemon first") from None
             held.callback(disk.unlock)
+            hand_over(path / LOCK_NAME, data_dir)  # the lock of a journal that no daemon has used was made just now
         return held.pop_all()
 
 
-def _require_unused(data_dir: Path, store_file: Path | None) -> None:
+def _require_unused(data_dir: Path, store_file: Path) -> None:
     """Daemons of other data directories may use the store that would be moved away."""
-    for file in {data_dir / EMBEDDED_STORE, store_file or data_dir / EMBEDDED_STORE}:
+    for file in {data_dir / EMBEDDED_STORE, store_file}:
         pid = process_that_uses(file)
         if pid is not None:
             raise StillRunning(
@@ -176,6 +181,11 @@ def _prepare(stage: Path, store_file: Path | None, *, replace: bool) -> bool:
     copies from a backup."""
     data_dir = stage.parent
     was_interrupted = stage.exists()
+    if store_file is None and (stage / STORE).exists():
+        raise NotEmpty(
+            f"{data_dir} holds a restore that was interrupted while it put a store into place: restore that backup"
+            " again with --replace, and then this one"
+        )
     if not replace:
         if was_interrupted:
             raise NotEmpty(f"{data_dir} holds a restore that was interrupted: restore again with --replace")
@@ -251,11 +261,12 @@ def _put_in_place(stage: Path, store_file: Path | None, time: str) -> None:
 def _move_all(moves: Moves, stage: Path, store_file: Path | None, time: str) -> None:
     data_dir = stage.parent
     new = [*stage.glob(f"{JOURNALS}/*"), *stage.glob(f"{DATA}/*")]
-    old = _own_files(data_dir, {path.name for path in new})
+    old = _own_files(data_dir, {path.name for path in new}, with_store=store_file is not None)
     if old:
         aside = make_folder(data_dir / f"{_REPLACED}{time}")
         for path in old:
             moves.move(path, aside / path.name)
+        hand_over(aside, data_dir)
         sync_folder(aside)
     if store_file is not None:
         _place_store(moves, stage / STORE, store_file, time)
@@ -266,12 +277,20 @@ def _move_all(moves: Moves, stage: Path, store_file: Path | None, time: str) -> 
     sync_folder(data_dir)
 
 
-def _own_files(data_dir: Path, names: set[str]) -> list[Path]:
+def _own_files(data_dir: Path, names: set[str], *, with_store: bool) -> list[Path]:
     """What a daemon has made in the directory, and whatever has one of these names. Anything else stays: `lost+found`
-    of a volume, other data directories below this one, the key for secrets, which no backup has."""
-    journals = journals_in(data_dir)
-    names = {*names, *DATA_FILES, *CACHES, *(path.name + suffix for path in journals for suffix in JOURNAL_FILES)}
-    return [path for path in data_dir.iterdir() if path.name in names or path.name.startswith(EMBEDDED_STORE)]
+    of a volume, other data directories below this one, the key for secrets, which no backup has; and the store, unless
+    another takes its place."""
+    # A restore that was interrupted may have moved a journal, and not yet what lies beside it.
+    beside = {
+        name + suffix for name in (*names, *(path.name for path in journals_in(data_dir))) for suffix in JOURNAL_FILES
+    }
+    names = {*beside, *DATA_FILES, *CACHES}
+    return [
+        path
+        for path in data_dir.iterdir()
+        if path.name in names or (with_store and path.name.startswith(EMBEDDED_STORE))
+    ]
 
 
 def _near(store_file: Path) -> Path:
@@ -280,7 +299,11 @@ def _near(store_file: Path) -> Path:
 
 def _place_store(moves: Moves, staged: Path, store_file: Path, time: str) -> None:
     """Put the store into place, which may be outside the data directory and on another file system."""
+    data_dir = staged.parent.parent
+    missing = [folder for folder in store_file.parents if not folder.exists()]
     make_folder(store_file.parent)
+    for folder in missing:
+        hand_over(folder, data_dir)
     for suffix in _SIDE_FILES:
         old = store_file.with_name(store_file.name + suffix)
         if old.exists():
@@ -288,5 +311,6 @@ def _place_store(moves: Moves, staged: Path, store_file: Path, time: str) -> Non
     near = _near(store_file)
     near.unlink(missing_ok=True)
     copy_durably(staged, near)
+    hand_over(near, data_dir)
     moves.move(near, store_file)
     sync_folder(store_file.parent)

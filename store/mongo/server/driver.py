@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from bson.binary import UuidRepresentation
 from bson.codec_options import CodecOptions, TypeDecoder, TypeRegistry
 from bson.int64 import Int64
+from dns.exception import DNSException
 from motor.motor_asyncio import (
     AsyncIOMotorClient as _Client,
 )
@@ -187,6 +188,12 @@ def _is_transient(code: int | None, text: str) -> bool:
     return code in _UNAVAILABLE_CODES or any(words in text for words in _UNAVAILABLE_WORDS)
 
 
+def _has_no_names(error: driver_errors.PyMongoError) -> bool:
+    """Whether it asked for the hosts of a URL with `+srv` in vain. It does so again at the next call. For the driver
+    that is a fault of the URL, also while the resolver is away."""
+    return isinstance(error, driver_errors.ConfigurationError) and isinstance(error.__cause__, DNSException)
+
+
 @contextmanager
 def translated(what: str) -> Iterator[None]:
     """The driver's errors as the store's."""
@@ -197,7 +204,7 @@ def translated(what: str) -> Iterator[None]:
     except driver_errors.PyMongoError as error:
         if isinstance(error, driver_errors.OperationFailure) and error.code in _FULL_CODES:
             raise StoreFull(f"{what}: the server's disk is full") from error
-        if is_transient(error):
+        if is_transient(error) or _has_no_names(error):
             raise StoreUnavailable(f"{what}: MongoDB cannot be reached or is changing: {error!s:.300}") from error
         raise StoreError(f"{what}: MongoDB refused: {error!s:.500}") from error
 

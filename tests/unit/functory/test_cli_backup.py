@@ -8,6 +8,7 @@ import pytest
 
 from functory.cli import main
 from functory.config import load_config
+from functory.daemon.last_owner import mark_of_place
 from journal import Journal
 from store.base import Secret
 from store.url import open_store
@@ -64,6 +65,19 @@ def test_a_backup_without_a_journal_says_so(data_dir: Path, tmp_path: Path, caps
     assert (status, "WARNING: there is no journal in" in out) == (0, True)
 
 
+def test_a_backup_of_the_store_before_the_move_to_a_server_says_so(
+    data_dir: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    """The file is still there, and who makes the backup has not the settings of the service."""
+    journal = data_dir / "journal"
+    for url, told in ((f"sqlite:///{data_dir}/functory.db", False), ("mongodb://127.0.0.1:1/x", True)):
+        (journal / "owner").write_text(f"a1 {mark_of_place(journal, url)}")
+        status, out, _ = run(capsys, "backup", tmp_path / f"backup-{told}", "--data-dir", data_dir)
+        assert (status, "WARNING: the daemon of journal journal used another store" in out) == (0, told), out
+    status, out, _ = run(capsys, "backup", tmp_path / "journals", "--data-dir", data_dir, "--journals-only")
+    assert (status, "WARNING" in out) == (0, False)
+
+
 def test_a_store_of_which_nothing_is_left_makes_no_backup(data_dir: Path, tmp_path: Path, capsys: Capture) -> None:
     (data_dir / "functory.db").write_bytes(b"")
     status, _, err = run(capsys, "backup", tmp_path / "backup", "--data-dir", data_dir)
@@ -90,6 +104,14 @@ def test_a_restore_says_what_runs_again(data_dir: Path, tmp_path: Path, capsys: 
     (backup / "store.db").write_bytes(b"")
     status, _, err = run(capsys, "restore", backup, "--data-dir", tmp_path / "third")
     assert (status, "store.db has 0 bytes" in err) == (2, True)
+
+
+def test_a_restore_of_journals_alone_says_so(data_dir: Path, tmp_path: Path, capsys: Capture) -> None:
+    backup = tmp_path / "backup"
+    run(capsys, "backup", backup, "--data-dir", data_dir, "--journals-only")
+    status, out, _ = run(capsys, "restore", backup, "--data-dir", data_dir, "--replace")
+    assert (status, "run again" in out, "The backup has no store" in out) == (0, False, True)
+    assert (data_dir / "functory.db").exists()
 
 
 def test_sealed_secrets_are_nothing_without_their_key(data_dir: Path, tmp_path: Path, capsys: Capture) -> None:

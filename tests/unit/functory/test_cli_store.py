@@ -3,6 +3,8 @@
 import asyncio
 import gzip
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -174,6 +176,38 @@ def test_a_source_of_an_older_schema_is_left_as_it_is(tmp_path: Path, capsys: Ca
     assert (status, "the source has schema 1" in err, "--upgrade" in err) == (2, True, True)
     assert old.read_bytes() == gzip.decompress(OLD.read_bytes())
     assert run(capsys, *arguments, "--upgrade", "--force")[0] == 0
+
+
+def test_a_source_that_is_in_use_gets_no_new_schema(tmp_path: Path, capsys: Capture) -> None:
+    """Its daemons are of its own version, and would go on with what they do not know."""
+    old = tmp_path / "old.db"
+    old.write_bytes(gzip.decompress(OLD.read_bytes()))
+    script = "import apsw, sys; c = apsw.Connection(sys.argv[1]); c.execute('PRAGMA journal_mode = WAL'); print(1)"
+    script += "; c.execute('SELECT 1 FROM types').get; sys.stdout.flush(); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", script, old], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as daemon:
+        assert daemon.stdout is not None
+        daemon.stdout.readline()
+        status, _, err = run(
+            capsys, "migrate", "--from", url(old), "--to", url(tmp_path / "target.db"), "--upgrade", "--force"
+        )
+        daemon.communicate()
+    assert (status, f"in use by process {daemon.pid}" in err) == (5, True), err
+    assert json.loads(run(capsys, "store", "version", "--store", url(old), "--json")[1])["schema"] == 1
+
+
+def test_a_url_that_cannot_be_read_is_refused(source: Path, capsys: Capture) -> None:
+    for urls in ((url(source), "mongodb://u:s3cret@[::1/x"), ("mongodb://u:s3cret@[::1/x", url(source))):
+        status, _, err = run(capsys, "migrate", "--from", urls[0], "--to", urls[1])
+        assert (status, "the store URL cannot be read" in err, "s3cret" in err) == (2, True, False)
+
+
+def test_a_target_of_an_older_schema_is_left_as_it_is(source: Path, tmp_path: Path, capsys: Capture) -> None:
+    """Somebody's store, named by mistake: the daemons that use it could not any more."""
+    old = tmp_path / "old.db"
+    old.write_bytes(gzip.decompress(OLD.read_bytes()))
+    status, _, err = run(capsys, "migrate", "--from", url(source), "--to", url(old))
+    assert (status, "the target has schema 1 already" in err) == (2, True), err
+    assert old.read_bytes() == gzip.decompress(OLD.read_bytes())
 
 
 def test_a_store_in_use_is_not_forked(source: Path, capsys: Capture) -> None:

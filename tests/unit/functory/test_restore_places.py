@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from journal import Journal
 from store.base import Tenant
 from store.url import open_store
 from tests.support.jobs import T0, TENANT, new_jobs
+from tests.support.store_audit import check_counters
 
 
 def settings_of(data_dir: Path, **more: str) -> Settings:
@@ -70,15 +72,84 @@ async def test_a_store_that_a_daemon_elsewhere_uses_is_not_moved_away(backup: Pa
     await restore_backup(backup, settings, now_ms=T0, replace=True)
 
 
-async def test_nobody_moves_the_embedded_store_of_a_service_away(
-    settings: Settings, tmp_path: Path, backup: Path
-) -> None:
-    """Nor when the backup has journals alone."""
-    await make_backup(settings, tmp_path / "journals", now_ms=T0, journals_only=True)
+async def test_nobody_moves_the_embedded_store_of_a_service_away(settings: Settings, backup: Path) -> None:
     async with open_store(settings.store_url) as store:
         await store.list_daemons(now_ms=T0)
         with pytest.raises(StillRunning, match=r"functory\.db is in use"):
-            await restore_backup(tmp_path / "journals", settings, now_ms=T0, replace=True)
+            await restore_backup(backup, settings, now_ms=T0, replace=True)
+
+
+async def test_journals_alone_leave_the_store_as_it_is(settings: Settings, tmp_path: Path) -> None:
+    """It is moved away for another only, and daemons of other data directories may use it meanwhile."""
+    await make_backup(settings, tmp_path / "journals", now_ms=T0, journals_only=True)
+    async with open_store(settings.store_url) as store:
+        await store.add_jobs(new_jobs(3, 100), now_ms=T0)
+        await restore_backup(tmp_path / "journals", settings, now_ms=T0, replace=True)
+    async with open_store(settings.store_url) as store:
+        assert len(await check_counters(store, TENANT, T0)) == 8
+    after = await read(settings.data_dir)
+    assert {name.split("/")[1] for name in after if name.startswith("replaced-")} == {"journal", "operator.key"}
+
+
+async def test_journals_alone_do_not_end_a_restore_of_a_store(
+    settings: Settings, backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was killed when the old store was moved away and the new one had not come."""
+    await make_backup(settings, tmp_path / "journals", now_ms=T0, journals_only=True)
+    rename = Path.rename
+
+    def cut(path: Path, target: Path) -> Path:
+        if path.name == "functory.db.restoring":
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", cut)
+        with pytest.raises(KeyboardInterrupt):
+            await restore_backup(backup, settings, now_ms=T0, replace=True)
+    with pytest.raises(NotEmpty, match="that backup again"):
+        await restore_backup(tmp_path / "journals", settings, now_ms=T0, replace=True)
+    await restore_backup(backup, settings, now_ms=T0 + 1000, replace=True)
+    async with open_store(settings.store_url) as store:
+        assert len(await check_counters(store, TENANT, T0)) == 5
+
+
+async def test_what_lies_beside_a_journal_goes_with_it_also_after_an_interruption(
+    settings: Settings, backup: Path
+) -> None:
+    """A sysid and keys of the life before are not those of the restored store."""
+    for suffix in (".spare", ".keys"):
+        await write(settings.data_dir / f"journal{suffix}", "of the life before")
+    # Killed after its first move.
+    for name in (RESTORING, "replaced-1"):
+        await asyncio.to_thread((settings.data_dir / name).mkdir)
+    await asyncio.to_thread(settings.journal_dir.rename, settings.data_dir / "replaced-1" / "journal")
+    await restore_backup(backup, settings, now_ms=T0, replace=True)
+    after = await read(settings.data_dir)
+    assert not {"journal.spare", "journal.keys"} & after.keys()
+
+
+async def test_what_root_restores_belongs_to_the_owner_of_the_data_directory(
+    settings: Settings, backup: Path, tmp_path: Path
+) -> None:
+    """The daemon runs as that user, and could not open its store otherwise."""
+    if os.geteuid() != 0:
+        pytest.skip("only root gives files to others")
+    elsewhere = settings_of(tmp_path / "elsewhere", store=f"sqlite://{tmp_path}/stores/of/shared.db")
+    await asyncio.to_thread(elsewhere.data_dir.mkdir)
+    await asyncio.to_thread(os.chown, elsewhere.data_dir, 4711, 4712)
+    await restore_backup(backup, elsewhere, now_ms=T0)
+    with pytest.raises(NotEmpty):
+        await restore_backup(backup, elsewhere, now_ms=T0)
+
+    def owners() -> set[tuple[int, int]]:
+        folders = (elsewhere.data_dir, tmp_path / "stores")
+        found = [path.lstat() for folder in folders for path in (folder, *folder.rglob("*"))]
+        return {(status.st_uid, status.st_gid) for status in found}
+
+    assert await asyncio.to_thread(owners) == {(4711, 4712)}, "also after one that was refused"
+    await restore_backup(backup, elsewhere, now_ms=T0 + 1000, replace=True)
+    assert await asyncio.to_thread(owners) == {(4711, 4712)}
 
 
 async def test_what_is_not_its_own_stays_where_it_is(settings: Settings, backup: Path) -> None:

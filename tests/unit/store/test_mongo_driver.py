@@ -4,6 +4,7 @@ import asyncio
 import socket
 from typing import Any
 
+import dns.resolver
 import pytest
 from pymongo import errors as driver_errors
 
@@ -54,6 +55,25 @@ async def test_a_server_that_is_not_there_is_unavailable_and_the_object_can_be_c
         with pytest.raises(StoreClosed):
             await store.ping()
         await store.close()
+
+
+@pytest.mark.parametrize("failure", [dns.resolver.NXDOMAIN, dns.resolver.LifetimeTimeout, dns.resolver.NoNameservers])
+async def test_a_cluster_whose_names_nobody_resolves_is_unavailable(
+    failure: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that boots, say: a daemon starts without the store then, and joins it later."""
+    asked: list[str] = []
+
+    def resolve(name: str, *_: object, **__: object) -> None:
+        asked.append(name)
+        raise failure
+
+    monkeypatch.setattr(dns.resolver, "resolve", resolve)
+    store = MongoStore("mongodb+srv://cluster.example.com/x")
+    for verb in (store.open, store.open, store.get_version):
+        with pytest.raises(StoreUnavailable):
+            await verb()
+    assert asked == ["_mongodb._tcp.cluster.example.com"] * 3, "it is asked again each time"
 
 
 @pytest.mark.parametrize(
