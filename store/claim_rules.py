@@ -12,6 +12,11 @@ MOST_WOKEN: Final = 1000
 TURN_WAIT_MS: Final = 1000
 """After this long a turn that is full is looked at again: the cap may have been changed, or a process died before it
 opened the turn."""
+OF_CLAIMS: Final = "\x01"
+"""Before the name of a rate domain whose token turns wait for because claims named it, and no job: no domain begins so.
+When claims name another, these turns do not wait any longer."""
+OF_CLAIMS_END: Final = "\x02"
+"""All such names are less."""
 MAX_CHILDREN: Final = 1000
 """Whose state the end of a parent changes itself, because others wait for it: some 25 ms in a file. expire_locks does
 the rest."""

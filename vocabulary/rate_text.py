@@ -19,9 +19,11 @@ def parse_rate(text: str) -> float:
 
 
 def rate_text(rate_per_s: float) -> str:
-    """One under 1 a second in the first unit in which it is a whole number, if there is one."""
-    for unit, seconds in _UNITS_S.items() if rate_per_s < 1 else ():
+    """As `parse_rate` takes it. One under 1 a second, or that six digits do not say, in the first unit in which it is a
+    whole number, if there is one."""
+    plain = f"{rate_per_s:.6g}"
+    for unit, seconds in _UNITS_S.items() if rate_per_s < 1 or float(plain) != rate_per_s else ():
         number = rate_per_s * seconds
         if number >= 1 and abs(number - round(number)) < 1e-9 * number:
-            return f"{round(number):,}/{unit}"
-    return f"{rate_per_s:,.6g}/s"
+            return f"{round(number)}/{unit}"
+    return f"{plain}/s"

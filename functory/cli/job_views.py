@@ -138,6 +138,8 @@ def show_job(job: Job, *, as_json: bool) -> None:
     ):
         if text:
             print(f"{name}:\n" + indented(inert(from_wire(text, encoding))))
+    if job.message and not job.result:
+        print(f"{last}message:\n" + indented(inert(job.message.encode("utf-8", "replace"))))
 
 
 def show_change(job: Job, *, as_json: bool) -> None:

@@ -102,9 +102,9 @@ class Outlook:
         self.untried = {each.jobtype: self.untried.get(each.jobtype, now_s) for each in runnable}
         return runnable
 
-    def seen(self) -> Sequence[WaitingType]:
-        """All types with a handler of which jobs waited at the last look, wherever they run."""
-        return self._looked
+    def seen(self) -> Sequence[WaitingType] | None:
+        """All types with a handler of which jobs waited at the last look, wherever they run; None if that is old."""
+        return self._looked if self.age_s <= self._life_s else None
 
     def cannot_read(self, jobtype: str, version: int, reason: str) -> None:
         """The handler of that version cannot be read here."""

@@ -15,6 +15,7 @@ from store.base import Code, JobFilter, JobRecord, JobState
 from tests.support.clocks import LeapingClock
 from tests.support.service import ended, payloads_waiting, register, running_daemon, until
 from tests.support.stores import BACK_ENDS, back_end_params
+from tests.support.straight import until_there_is
 from tests.support.workers import ACME, open_shop, payloads
 
 OPTIONS = {"max_wait_s": 60}
@@ -133,3 +134,60 @@ async def test_workers_get_nothing_that_is_late(tmp_path: Path, url: str) -> Non
         await pause_type(shop.service, ACME, "acme", "resize", paused=False)
         assert payloads(await shop.take(limit=10, wait_s=30.0)) == ["new"]
         assert_never_ran(await ended(shop.daemon, late))
+
+
+async def test_jobs_end_also_while_all_slots_are_busy(tmp_path: Path, url: str) -> None:
+    async with running_daemon(tmp_path, LeapingClock(), store=url, slots="1") as daemon:
+        clock, gate = daemon.clock, tmp_path / "gate"
+        assert isinstance(clock, LeapingClock)
+        await register(daemon, "acme-long", until_there_is(gate))
+        await register(daemon, "acme-x", "return 'done'", options=OPTIONS)
+        (long,) = await daemon.intake.write("acme-long", [b""])
+
+        async def is_busy() -> bool:
+            return daemon.executor.free_slots == 0
+
+        await until(is_busy)
+        late = await post(daemon, "late")
+        clock.ahead_ms += 61_000
+        assert_never_ran(await ended(daemon, late))
+        await asyncio.to_thread(gate.touch)
+        outcome = (await ended(daemon, long)).outcome
+        assert outcome
+        assert outcome.code is Code.OK
+
+
+async def test_a_daemon_that_runs_nothing_ends_what_no_worker_takes(tmp_path: Path, url: str) -> None:
+    clock = LeapingClock()
+    async with open_shop(tmp_path, clock, store=url, role="api") as shop:
+        await shop.serve("resize", options=OPTIONS)
+        (late,) = await shop.post("late")
+        clock.ahead_ms += 61_000
+        assert_never_ran(await ended(shop.daemon, late))
+
+
+async def test_what_may_wait_for_longer_now_does(tmp_path: Path, url: str) -> None:
+    """Also on a daemon that has not looked since, because it is paused."""
+    async with running_daemon(tmp_path, LeapingClock(), store=url) as daemon:
+        clock = daemon.clock
+        assert isinstance(clock, LeapingClock)
+        await set_rate(service_of(daemon), "test", "acme", "api", rate_per_s=0.000001, burst=1)
+        for name in ("acme-x", "acme-y"):
+            await register(daemon, name, "return 'done'", options=OPTIONS, domain="api")
+        await ended(daemon, await post(daemon, "a"))
+        may_wait = await post(daemon, "b")
+        (late,) = await daemon.intake.write("acme-y", [b"c"])
+        await daemon.intake.flush()
+
+        async def has_seen() -> bool:
+            return {each.jobtype for each in daemon.executor.seen() or ()} == {"acme-x", "acme-y"}
+
+        await until(has_seen)
+        await daemon.store.set_daemon_paused(daemon.sysid, paused=True)
+        daemon.executor.set_paused(paused=True)
+        await register(daemon, "acme-x", "return 'done'", options={"max_wait_s": 3600}, domain="api")
+        clock.ahead_ms += 61_000
+        assert_never_ran(await ended(daemon, late))
+        record = await daemon.store.get_job("acme", may_wait, now_ms=clock.now_ms())
+        assert record
+        assert record.state is JobState.WAITING

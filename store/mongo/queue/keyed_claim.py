@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 
 from pymongo import DeleteOne, UpdateOne
 
-from store.claim_rules import MOST_WOKEN, TURN_WAIT_MS
+from store.claim_rules import MOST_WOKEN, OF_CLAIMS, TURN_WAIT_MS
 from store.mongo.queue.documents import domain_of
 from store.mongo.queue.rates import Held, give_tokens_back, limits_of, reopen_domains, take_tokens, whole_tokens
 from store.mongo.queue.taking import ORDER, Room, lock
-from store.mongo.queue.token_waits import note_waits, open_for_tokens
+from store.mongo.queue.token_waits import domain_in, note_waits, open_for_tokens
 from store.mongo.queue.turns import IDLE_MS, Standing, fence, first_queued, note_retried, queued_of, read_standing
 from store.mongo.server.core import Core, repeatable
 from store.mongo.server.driver import Document
@@ -169,11 +169,11 @@ async def _with_jobs(db: Core, offer: _Offer, claim: Claim) -> _Offer:
 
 
 def _choose(offer: _Offer, room: Room, tokens: "_Tokens") -> tuple[list[Document], str | None]:
-    """The jobs for which there is room and a token; and the domain of the next, if a token is what is missing."""
+    """The jobs for which there is room and a token; and what the next waits for, if a token is what is missing."""
     chosen: list[Document] = []
     for job in offer.jobs:
         if not tokens.has_one(job):
-            return chosen, tokens.domain_of(job)
+            return chosen, tokens.wait_of(job)
         if not room.take(job["size"]):
             break
         tokens.want(job)
@@ -238,6 +238,10 @@ class _Tokens:
     def domain_of(self, job: Document) -> str:
         return domain_of(job) or self._claim.domain
 
+    def wait_of(self, job: Document) -> str:
+        """What its turn waits for without a token, as token_waits.py has it."""
+        return domain_of(job) or OF_CLAIMS + self._claim.domain
+
     def has_one(self, job: Document) -> bool:
         return self._left.get(self.domain_of(job), 1) > 0
 
@@ -247,9 +251,10 @@ class _Tokens:
             self._left[domain] -= 1
             self._wanted[domain] += 1
 
-    async def note_waits(self, domains: Iterable[str]) -> None:
+    async def note_waits(self, names: Iterable[str]) -> None:
         """Turns were closed because these have no token left."""
-        await note_waits(self._db, self._claim, {domain: self._buckets[domain] for domain in domains}, self._wanted)
+        seen = {name: self._buckets[domain_in(name)] for name in names}
+        await note_waits(self._db, self._claim, seen, self._wanted)
 
     async def take(self, mark: int) -> set[str]:
         return await take_tokens(self._db, self._buckets, self._wanted, mark=mark, now_ms=self._claim.now_ms)

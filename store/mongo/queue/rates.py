@@ -12,6 +12,7 @@ from typing import NamedTuple
 from pymongo import DeleteOne, UpdateOne
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
+from store.claim_rules import OF_CLAIMS
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import DUPLICATE_KEY, Document, aggregate
 from store.mongo.server.driver import Collection as MongoCollection
@@ -201,6 +202,7 @@ async def reopen_domains(db: Core, jobtype: str, domains: Collection[str]) -> No
     """Tokens of them were given back: who saw the domain without them may have closed its lane, or turns."""
     if domains:
         ids = [name(jobtype, domain) for domain in domains for name in (lane_id, keyed_lane_id)]
+        ids += [keyed_lane_id(jobtype, OF_CLAIMS + domain) for domain in domains]
         await db.collections.lanes.update_many({"_id": {"$in": ids}}, {"$set": {"ready": 0}, "$inc": {"v": 1}})
 
 

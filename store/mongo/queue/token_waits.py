@@ -6,15 +6,20 @@ priority. A later claim looks at the domains whose time has come, and opens as m
 of their tags. So a turn without a token is looked at once, however long it waits and however many wait with it, and
 keys that may run never stand behind it.
 
+Where it was the claim that named the domain, both have its name with OF_CLAIMS before it. A claim that names another
+opens these turns, whatever tokens there are.
+
 Ensures: a domain that turns wait for has its document, also if another claim removes it at the same time: it is noted
 after the turns were closed, and removed only as it was before they were looked for.
 """
 
+import asyncio
 from collections.abc import Mapping
 from typing import Final
 
 from pymongo import DeleteOne, UpdateOne
 
+from store.claim_rules import OF_CLAIMS, OF_CLAIMS_END
 from store.mongo.queue.rates import Held, limits_of, next_token_at, reopen_domains, whole_tokens
 from store.mongo.server.core import Core
 from store.mongo.server.driver import Document, upserted
@@ -31,27 +36,34 @@ _MOST_OPENED: Final = 200
 
 
 async def note_waits(db: Core, claim: Claim, seen: Mapping[str, Held], wanted: Mapping[str, int]) -> None:
-    """Turns of the type were closed because these domains, as they were seen, have no token beyond the wanted ones."""
+    """Turns of the type were closed because these domains, as they were seen, have no token beyond the wanted ones.
+    seen: by what the turns wait for."""
     if not seen:
         return
     jobtype = claim.jobtype
-    if claim.domain in seen:  # so that a claim without a domain looks for these, too
+    if OF_CLAIMS + claim.domain in seen:  # so that a claim without a domain looks for these, too
         await db.collections.types.update_one({"_id": jobtype}, {"$set": {"domains": True}})
     steps = [
         UpdateOne(
-            {"_id": keyed_lane_id(jobtype, domain)},
+            {"_id": keyed_lane_id(jobtype, name)},
             {
-                "$min": {"ready": next_token_at(held, wanted.get(domain, 0), claim.now_ms)},
+                "$min": {"ready": next_token_at(held, wanted.get(domain_in(name), 0), claim.now_ms)},
                 "$inc": {"v": 1},
-                "$setOnInsert": {"type": jobtype, "dom": domain, "top": TOP},
+                "$setOnInsert": {"type": jobtype, "dom": name, "top": TOP},
             },
             upsert=True,
         )
-        for domain, held in seen.items()
+        for name, held in seen.items()
     ]
     await upserted(lambda: db.collections.lanes.bulk_write(steps, ordered=False))
-    now = await limits_of(db, tenant_of(jobtype), seen, claim.now_ms)
-    await reopen_domains(db, jobtype, [domain for domain in seen if _is_better(now.get(domain), seen[domain])])
+    domains = {domain_in(name): held for name, held in seen.items()}
+    now = await limits_of(db, tenant_of(jobtype), domains, claim.now_ms)
+    await reopen_domains(db, jobtype, [domain for domain in domains if _is_better(now.get(domain), domains[domain])])
+
+
+def domain_in(name: str) -> str:
+    """The domain that turns wait for under that name."""
+    return name.removeprefix(OF_CLAIMS)
 
 
 def _is_better(now: Held | None, seen: Held) -> bool:
@@ -60,19 +72,32 @@ def _is_better(now: Held | None, seen: Held) -> bool:
 
 
 async def open_for_tokens(db: Core, claim: Claim) -> None:
-    """Open a turn for each token that came since."""
+    """Open a turn for each token that came since, and those that wait for a domain which claims named before."""
     which = {"type": claim.jobtype, "top": TOP, "ready": {"$lte": claim.now_ms}}
     cursor = db.collections.lanes.find(which, hint=READY).sort("ready", 1)
-    lanes = await cursor.limit(_MOST_DOMAINS).to_list(_MOST_DOMAINS)
+    ready, of_claims = await asyncio.gather(
+        cursor.limit(_MOST_DOMAINS).to_list(_MOST_DOMAINS),
+        db.collections.lanes.find(_of_claims(claim.jobtype)).limit(_MOST_DOMAINS).to_list(_MOST_DOMAINS),
+    )
+    mine = keyed_lane_id(claim.jobtype, OF_CLAIMS + claim.domain)
+    before = {lane["_id"]: lane for lane in of_claims if lane["_id"] != mine}
+    lanes = [*before.values(), *(lane for lane in ready if lane["_id"] not in before)]
     if not lanes:
         return
-    held = await limits_of(db, tenant_of(claim.jobtype), [lane["dom"] for lane in lanes], claim.now_ms)
-    steps = [await _open_some(db, lane, held.get(lane["dom"]), claim) for lane in lanes]
+    domains = [domain_in(lane["dom"]) for lane in lanes if lane["_id"] not in before]
+    held = await limits_of(db, tenant_of(claim.jobtype), domains, claim.now_ms)
+    limits = [None if lane["_id"] in before else held.get(domain_in(lane["dom"])) for lane in lanes]
+    steps = [await _open_some(db, lane, limit, claim) for lane, limit in zip(lanes, limits, strict=True)]
     await db.collections.lanes.bulk_write(steps, ordered=False)
 
 
+def _of_claims(jobtype: str) -> Document:
+    """By their id, since there may be very many domains that jobs name."""
+    return {"_id": {"$gte": keyed_lane_id(jobtype, OF_CLAIMS), "$lt": keyed_lane_id(jobtype, OF_CLAIMS_END)}}
+
+
 async def _open_some(db: Core, lane: Document, held: Held | None, claim: Claim) -> UpdateOne | DeleteOne:
-    """Returns what becomes of the domain's document."""
+    """Returns what becomes of the domain's document. held: None if its turns need no token."""
     turns = db.collections.turns
     same = {"_id": lane["_id"], "v": lane["v"]}
     most = _MOST_OPENED if held is None else max(0, min(whole_tokens(held), _MOST_OPENED))

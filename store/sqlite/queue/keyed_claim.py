@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
 
-from store.claim_rules import TURN_WAIT_MS
+from store.claim_rules import OF_CLAIMS, TURN_WAIT_MS
 from store.sqlite.file.writer import Tx
 from store.sqlite.queue.rates import Rates
 from store.sqlite.queue.taking import Room, Taken, delivered, lock
@@ -35,7 +35,7 @@ _MOST_LOOKS: Final = 200
 def take_turns(tx: Tx, number: int, rates: Rates, room: Room, claim: Claim) -> list[Taken]:
     """Jobs with a key, locked."""
     taken: list[Taken] = []
-    open_for_tokens(tx, number, rates, claim.now_ms)
+    open_for_tokens(tx, number, rates, claim)
     wake(tx, number, claim.now_ms)
     looks = claim.limit + _MOST_LOOKS
     while room.jobs > 0 and looks > 0 and (turns := open_turns(tx, number, room.jobs)):
@@ -98,12 +98,13 @@ class _Round:
             self.rests.append(Rest(turn.turn, len(taken), open=True, at_ms=None))
 
     def _take(self, rows: Iterable[Sequence[Any]]) -> tuple[list[Sequence[Any]], str | None]:
-        """Those for which there is a token and room; and the domain of the next, if a token is what is missing."""
+        """Those for which there is a token and room; and what the next waits for, if a token is what is missing."""
         taken: list[Sequence[Any]] = []
         for row in rows:
-            domain = self._tx.catalog.lane(row[-1]).domain or self._claim.domain
+            own = self._tx.catalog.lane(row[-1]).domain
+            domain = own or self._claim.domain
             if not self._rates.allows(domain):
-                return taken, domain
+                return taken, own or OF_CLAIMS + domain
             if not self._room.take([row[4]]):
                 break
             self._rates.take(domain)

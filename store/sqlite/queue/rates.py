@@ -174,10 +174,13 @@ def reopen_lanes(tx: Tx, tenant: str, now_ms: int, limit: int) -> bool:
     """After a limit changed: lanes and turns without a token may run earlier. One step; returns whether there may be
     more."""
     for (number,) in fetch(tx.conn, "SELECT type FROM types WHERE tenant = ?", (tenant,)):
-        if not tx.catalog.kinds(number).has_domains:
-            continue
-        lanes = [(_REOPEN, (number, priority, now_ms)) for priority in PRIORITIES]
-        for sql, place in [*lanes, (_REOPEN_WAITS, (number, now_ms))]:
+        kinds = tx.catalog.kinds(number)
+        resting: list[tuple[str, tuple[int, ...]]] = []
+        if kinds.has_domains:
+            resting += [(_REOPEN, (number, priority, now_ms)) for priority in PRIORITIES]
+        if kinds.has_keys:  # claims may have named the domain
+            resting.append((_REOPEN_WAITS, (number, now_ms)))
+        for sql, place in resting:
             before = tx.conn.total_changes()
             tx.conn.execute(sql, (*place, limit))
             limit -= tx.conn.total_changes() - before

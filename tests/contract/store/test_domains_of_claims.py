@@ -107,6 +107,40 @@ async def test_keys_that_wait_go_on_when_claims_name_another_domain_or_none(stor
     assert len(await claim(store, now_ms=T0 + 10_000)) + len(await claim(store, now_ms=T0 + 20_000)) == 2
 
 
+@pytest.mark.parametrize("domain", ["", "free", "limited"])
+async def test_keys_do_not_wait_for_a_domain_that_claims_name_no_more(store: Store, domain: str) -> None:
+    """The handler was changed. Jobs that name the domain themselves wait on."""
+    await store.set_rate_domain(RateDomain(TENANT, "api", 0.00001, 1), now_ms=T0)
+    await store.set_rate_domain(RateDomain(TENANT, "limited", 0.00001, 2), now_ms=T0)
+    await store.add_jobs([*(new_job(n, key=f"k{n}") for n in range(5)), new_job(9, key="n", domain="api")], now_ms=T0)
+    assert len(await claim(store, domain="api")) == 1
+    assert await claim(store, now_ms=T0 + 1, domain="api") == []
+    taken = await claim(store, now_ms=T0 + 2, domain=domain)
+    assert len(taken) == (2 if domain == "limited" else 4)
+    assert all(job.domain == "" for job in taken)
+    assert await claim(store, now_ms=T0 + 3, domain=domain) == []
+
+
+@pytest.mark.parametrize("cap", [None, 1])
+async def test_keys_go_on_at_once_when_its_limit_is_raised(store: Store, cap: int | None) -> None:
+    await store.set_rate_domain(RateDomain(TENANT, "api", 0.00001, 1), now_ms=T0)
+    await store.add_jobs([new_job(n, key=f"k{n}") for n in range(5)], now_ms=T0)
+    assert len(await claim(store, max_per_key=cap, domain="api")) == 1
+    assert await claim(store, now_ms=T0 + 1, max_per_key=cap, domain="api") == []
+    await store.set_rate_domain(RateDomain(TENANT, "api", 1000, 5), now_ms=T0 + 2)
+    assert len(await claim(store, now_ms=T0 + 100, max_per_key=cap, domain="api")) == 4
+
+
+@pytest.mark.parametrize("cap", [None, 1])
+async def test_keys_go_on_at_once_when_its_limit_is_deleted(store: Store, cap: int | None) -> None:
+    await store.set_rate_domain(RateDomain(TENANT, "api", 0.00001, 1), now_ms=T0)
+    await store.add_jobs([new_job(n, key=f"k{n}") for n in range(5)], now_ms=T0)
+    assert len(await claim(store, max_per_key=cap, domain="api")) == 1
+    assert await claim(store, now_ms=T0 + 1, max_per_key=cap, domain="api") == []
+    await store.delete_rate_domain(TENANT, "api", now_ms=T0 + 2)
+    assert len(await claim(store, now_ms=T0 + 3, max_per_key=cap, domain="api")) == 4
+
+
 @pytest.mark.parametrize("domain", ["a\nb", "x" * 256, "\ud800"])
 async def test_a_domain_that_no_job_may_have_is_refused(store: Store, domain: str) -> None:
     with pytest.raises(InvalidValue, match="rate domain"):

@@ -27,6 +27,8 @@ TYPES = "tests/service/test_domains_of_types.py -k sqlite"
 of_claims = in_file("store/sqlite/queue/claim.py", f"{CLAIMS} -k sqlite")
 next_of_claims = in_file("store/sqlite/queue/next_token.py", f"{CLAIMS} -k sqlite")
 of_claims_in_mongo = in_file("store/mongo/queue/domain_claim.py", f"{CLAIMS} -k mongodb")
+named_before = in_file("store/sqlite/queue/token_waits.py", f"{CLAIMS} -k sqlite")
+reopened = in_file("store/sqlite/queue/rates.py", f"{CLAIMS} -k sqlite")
 waits_of_claims_in_mongo = in_file("store/mongo/queue/token_waits.py", f"{CLAIMS} -k mongodb")
 unseen = in_file("functory/execution/handler_cache.py", TYPES)
 of_handlers = in_file("functory/execution/claims_under_way.py", TYPES)
@@ -52,9 +54,16 @@ MUTANTS: list[Mutant] = [
         "            if domain in left:\n                left[domain] -= 1\n",
         "",
     ),
+    named_before(
+        "keys wait for what claims named before",
+        "    for (domain,) in fetch(tx.conn, NAMED_BEFORE, ",
+        "    for (domain,) in () and fetch(tx.conn, NAMED_BEFORE, ",
+    ),
+    reopened("a changed limit wakes no keys of claims", "if kinds.has_keys:", "if kinds.has_domains:"),
+    waits_of_claims_in_mongo("keys wait for what claims named before", "[*before.values(), ", "["),
     waits_of_claims_in_mongo(
         "keys that waited are forgotten by claims without the domain",
-        "    if claim.domain in seen:",
+        "    if OF_CLAIMS + claim.domain in seen:",
         "    if False:",
     ),
     unseen("jobs that need a token start before the store has them", " and not handler.domain)", ")"),
@@ -108,8 +117,8 @@ MUTANTS: list[Mutant] = [
     ),
     waits(
         "keys that wait for a token do not hear of a changed limit",
-        "[*lanes, (_REOPEN_WAITS, (number, now_ms))]",
-        "lanes",
+        "resting.append((_REOPEN_WAITS, (number, now_ms)))",
+        "pass",
     ),
     keyed_in_mongo("a key without a token is forgotten", ', "dom": without_token}', "}"),
     waits_in_mongo(

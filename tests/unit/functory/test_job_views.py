@@ -84,3 +84,14 @@ def test_after_a_change_a_job_is_shown_without_what_it_has_said_before(capsys: p
     show_job(cancelled, as_json=False)
     shown = capsys.readouterr().out
     assert {word for word in ("a result", "a log", "an error", "earlier attempts:") if word not in shown} == set()
+
+
+def test_a_job_without_a_result_shows_its_message(capsys: pytest.CaptureFixture[str]) -> None:
+    """It had waited for too long, say, and was not run."""
+    late = job("x")
+    late.code, late.exitcode, late.message = "abandoned", 504, "it was not run\x1b"
+    show_job(late, as_json=False)
+    assert capsys.readouterr().out.endswith("payload:\n  x\nmessage:\n  it was not run\\x1b\n")
+    late.result, late.message = "Traceback", "Traceback"
+    show_job(late, as_json=False)
+    assert "message" not in capsys.readouterr().out
