@@ -32,7 +32,7 @@ A_TIME = " is not a time in milliseconds since 1970, up to the year 9999"
 A_TENANT = " is not a tenant name: [a-z0-9] then up to 31 of [a-z0-9_]"
 AN_ID = " is not a job id: 1 to 64 letters, digits, '-' and '_'"
 A_SYSID = " is not a sysid: 1 to 8 of [a-z0-9]"
-A_LABEL = " must be 1 to 255 characters without control characters"
+A_LABEL = " must be 1 to 255 characters of text without control characters"
 WHERE = JobFilter(JobState.WAITING)
 ID = job_id(1)
 
