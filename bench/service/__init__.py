@@ -5,6 +5,7 @@
 - `latency.py`: one job at a time; `fairness.py`: a quiet tenant beside a flood.
 - `consumers.py`: cost of an index, beside a plain queue and with more and more to do.
 - `single.py`: single jobs that are waited for, and a flood beside tenants that have a few; `keys.py`: jobs with keys.
+- `calls.py`: how many functions the event loop calls for a single job, by part.
 - `types.py`: single jobs of thousands of types; `shared.py`: several daemons on one MongoDB store.
 - `across.py`: jobs that are posted to one daemon and run by another.
 - `bedrock.py`: GetJob and FinishJob by connections that each do one after the other, beside beanstalkd and a server

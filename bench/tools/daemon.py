@@ -159,10 +159,13 @@ def posts(tenant: str, job_type: str, key: str, jobs: int, lines: int = LINES_PE
 
 
 @asynccontextmanager
-async def serve(folder: Path, settings: Sequence[str] = ()) -> AsyncIterator[Service]:
+async def serve(
+    folder: Path, settings: Sequence[str] = (), program: Sequence[str] = ("-m", "functory")
+) -> AsyncIterator[Service]:
     """Start, wait until it listens, and stop as an operator would.
 
-    Its log is `folder/daemon.log`, new with each start.
+    program: what Python runs, another than ours to measure it from inside. Its log is `folder/daemon.log`, new with
+    each start.
     """
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "daemon.log"
@@ -170,7 +173,7 @@ async def serve(folder: Path, settings: Sequence[str] = ()) -> AsyncIterator[Ser
     environ["PYTHONPATH"] = str(_NAMED_THREADS)
     with log.open("wb") as stderr:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "functory", "serve", "--data-dir", str(folder), "--port", "0", *settings,
+            sys.executable, *program, "serve", "--data-dir", str(folder), "--port", "0", *settings,
             stdin=asyncio.subprocess.DEVNULL, stderr=stderr, env=environ,
         )  # fmt: skip
     try:
