@@ -8,7 +8,8 @@ pool.py           the contexts that are alive; memory_shares.py who may use how 
 programs.py       what a context is started with; modules.py the machine code of wasm modules
 launch.py         the seam between engines and isolation: what to start; limits.py the bounds of a context and of a job
 sandbox/          contexts in isolation; plain.py without it; pipes.py what both have on the daemon's side
-context.py        one context, the handlers loaded into it, and the batch that it runs; due_replies.py what it owes
+context.py        one context, the handlers loaded into it, and the batch that it runs; due_replies.py what it owes;
+                  timed_event.py waits for the end of a batch
 handler_spec.py   a handler as a context is told of it; protocol.py messages as bytes; messages.py how many jobs in one
 wire.py           the pipes of a context on the event loop; flow.py how much of tenants' output is held
 batch.py          what the replies mean for the jobs; new_jobs.py the jobs that they make; progress.py how far they say

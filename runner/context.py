@@ -24,6 +24,7 @@ from runner.launch import Child, Exit, Launcher, LaunchSpec
 from runner.limits import ContextLimits
 from runner.protocol import BatchJob, Reply, ReplyRow
 from runner.raw_log import RawLog
+from runner.timed_event import TimedEvent
 from runner.wire import Wire
 
 _LAST_WORDS_S: Final = 0.2
@@ -50,7 +51,8 @@ class ProcessContext:
         self.memory_mb = memory_mb
         self._own_process = own_process
         self._is_frozen = False
-        self._quiet_tasks = 1 + own_process  # processes and threads that it has when nothing was left behind
+        self._level = child.level
+        self._expect_tasks(1 + own_process)
         self.jobs_run = 0
         self.usable = True
         self.started_at = time.monotonic()
@@ -58,7 +60,7 @@ class ProcessContext:
         self._batch: Batch | None = None
         self._batches = 0
         self._due = DueReplies(self._on_answer)
-        self._over = asyncio.Event()  # the batch under way, or the context
+        self._over = TimedEvent()  # the batch under way, or the context
         self._ended = False
         self._why: Exception | None = None  # it was ended, when it did not end by itself
         self._up = self._due.expect(protocol.HELLO, number=protocol.VERSION)
@@ -117,10 +119,11 @@ class ProcessContext:
     def slots(self) -> int:
         return len(self._slots)
 
-    @property
-    def is_metered(self) -> bool:
-        """Where the bootstrap is alone, what it does beside its jobs delays its own next batch, and is paid for so."""
-        return self._quiet_tasks > 1 and self.child.is_metered
+    def _expect_tasks(self, count: int) -> None:
+        """So many processes and threads it has when nothing was left behind. Where the bootstrap is alone, what it does
+        beside its jobs delays its own next batch, and is paid for so."""
+        self._quiet_tasks = count
+        self.is_metered = count > 1 and self.child.is_metered
 
     def cpu_s(self) -> float:
         """Processor time that its processes have used so far."""
@@ -218,7 +221,7 @@ class ProcessContext:
         if in_time and batch.over:
             batch.settle(time.monotonic())
             self.log.be_idle()
-            if self.usable:
+            if self.usable and self.child.tasks() > self._quiet_tasks:
                 await self._quieten(keep=handler.keeps_processes)
             return []
         if self._ended and self._why is None:  # it closed its pipes by ending: let it say how, before it is killed
@@ -245,11 +248,10 @@ class ProcessContext:
         if self._is_frozen:
             self._is_frozen = not self.child.set_frozen(frozen=False)
         self._batches += 1
-        self.log.take()  # what was printed between batches belongs to no job
-        self.log.makes_jobs = handler.prints_jobs
+        self.log.begin(makes_jobs=handler.prints_jobs)
         batch = Batch(
             self._batches, jobs, handler, on_stopped,
-            log=self.log, limits=self.limits, level=self.child.level, now=time.monotonic(), cancelled=cancelled,
+            log=self.log, limits=self.limits, level=self._level, now=time.monotonic(), cancelled=cancelled,
             oom_kills=self.child.oom_kills, is_gone=lambda: self._wire.is_at_end,
         )  # fmt: skip
         if not self._ended:
@@ -263,28 +265,27 @@ class ProcessContext:
         await self.child.kill()
         await asyncio.shield(self._exit)
         self._wire.close()
+        self._over.close()
 
     async def _quieten(self, *, keep: bool) -> None:
-        """After a batch: nothing but the bootstrap goes on. Next to free while it has the tasks that it always has.
+        """After a batch that left more tasks than there always are: nothing but the bootstrap goes on.
 
         Threads of the bootstrap's own process are left (node has ten), unless all of it is frozen; what they burn
         while the context is idle is the pool's business.
         """
-        if self.child.tasks() <= self._quiet_tasks:
-            return
         if keep and self.child.set_frozen(frozen=True):
             self._is_frozen = True
             return
         if await self.child.tidy(keep_children=self._own_process):
             self.usable = False  # it forks faster than it is killed: the pool ends it, and that nothing outruns
         else:
-            self._quiet_tasks = max(self.child.tasks(), 1 + self._own_process)
+            self._expect_tasks(max(self.child.tasks(), 1 + self._own_process))
 
     async def _until_over(self, batch: Batch) -> bool:
         """Wait, watching the clock of the running job. False when it was asked to stop: it ran out of time, or was
         cancelled."""
         while (left_s := batch.deadline - time.monotonic()) > 0 or self._wire.is_held_back:
-            if await self._over_within(max(left_s, _HELD_BACK_S)):
+            if await self._over.wait(max(left_s, _HELD_BACK_S)):
                 if batch.over or self._ended:
                     return True
                 self._over.clear()
@@ -294,24 +295,16 @@ class ProcessContext:
                 batch.allow(_HELD_BACK_S, time.monotonic())
         batch.ask()
         await self.child.terminate()
-        await self._over_within(self.limits.kill_grace_s)
+        await self._over.wait(self.limits.kill_grace_s)
         return False
-
-    async def _over_within(self, seconds: float) -> bool:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._over.wait()
-        except TimeoutError:
-            return False
-        return True
 
     def _received(self, replies: list[ReplyRow]) -> None:
         """Called by the wire with every chunk. Raises ProtocolError at the first that has no business here."""
-        if self._due:
+        if self._due.pending:
             replies = self._due.take(replies)
         if replies:
             self._take_replies(replies)
-        if self._parser.held_bytes and not self._due and (self._batch is None or self._batch.over):
+        if self._parser.held_bytes and not self._due.pending and (self._batch is None or self._batch.over):
             raise ProtocolError("spoke without being asked")
 
     def _take_replies(self, replies: list[ReplyRow]) -> None:

@@ -24,16 +24,14 @@ class DueReplies:
     def __init__(self, on_answer: Callable[[Reply], None]) -> None:
         """on_answer: told of each that is right, before whoever waits for it."""
         self._on_answer = on_answer
-        self._due: deque[_Due] = deque()
+        self.pending: deque[_Due] = deque()
+        """What is due, the first in front."""
         self._is_over = False
         self._why: Exception | None = None
 
-    def __len__(self) -> int:
-        return len(self._due)
-
     def expect(self, *kinds: int, number: int) -> asyncio.Future[Reply]:
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._due.append(_Due(kinds, number, reply))
+        self.pending.append(_Due(kinds, number, reply))
         if self._is_over:
             self.break_off(self._why)
         return reply
@@ -41,19 +39,19 @@ class DueReplies:
     def take(self, replies: list[ReplyRow]) -> list[ReplyRow]:
         """Take those that are due and judge them at once: what follows may be about the batch that waits for them.
         Returns the others. Raises ProtocolError at the first that is wrong."""
-        answers = list(zip(map(Reply._make, replies), tuple(self._due), strict=False))
+        answers = list(zip(map(Reply._make, replies), tuple(self.pending), strict=False))
         for reply, due in answers:
             _check(reply, due)
             self._on_answer(reply)
-            self._due.popleft()  # not before it was judged: if it was wrong, whoever waits for it must hear of that
+            self.pending.popleft()  # not before it was judged: if it was wrong, whoever waits for it must hear of that
             due.reply.set_result(reply)
         return replies[len(answers) :]
 
     def break_off(self, why: Exception | None) -> None:
         """Nothing that is due will come any more: `why` is what was wrong, or None when the context just ended."""
         self._is_over, self._why = True, why
-        while self._due:
-            reply = self._due.popleft().reply
+        while self.pending:
+            reply = self.pending.popleft().reply
             if not reply.done():
                 reply.set_exception(why or ContextEndedError("ended"))
                 reply.exception()  # seen, even if nobody waits for it

@@ -38,14 +38,14 @@ class Printed(NamedTuple):
 
 
 class RawLog:
-    """The output of one job so far. `take` hands it over and starts anew."""
+    """The output of one job so far. `take` hands it over and starts anew, `begin` starts anew without that."""
 
     def __init__(self, limits: ContextLimits) -> None:
         self._limits = limits
         self.masker: Hider | None = None
         """Hides the secrets of the context. To be set before the first byte is read."""
         self.makes_jobs = True
-        """Whether `J: ` lines are taken out. To be set before each batch."""
+        """Whether `J: ` lines are taken out."""
         self._keep_bytes = limits.log_bytes
         self._is_idle = False
         self._line_bytes = limits.new_job_bytes + len(_MARKS[-1])
@@ -60,10 +60,18 @@ class RawLog:
         self._found = NewJobs(self._limits)
         self._notes = 0
 
+    def begin(self, *, makes_jobs: bool) -> None:
+        """A batch runs from now on: what was printed before belongs to none of its jobs."""
+        self.makes_jobs = makes_jobs
+        self._is_idle = False
+        if self.total_bytes:
+            self._reset()
+
     def be_idle(self) -> None:
-        """No job runs until `take` is called: what comes belongs to nobody, and is not kept."""
-        self._reset()
+        """No job runs until `begin` is called: what comes belongs to nobody, and is not kept."""
         self._is_idle = True
+        if self.total_bytes:
+            self._reset()
 
     @property
     def is_too_much(self) -> bool:
@@ -122,7 +130,6 @@ class RawLog:
         self._trim(self._keep_bytes)
         taken = Printed(bytes(self._kept), self._dropped, self._found.taken(), self._found.too_much)
         self._reset()
-        self._is_idle = False
         return taken
 
     def _trim(self, bound: int) -> None:
