@@ -9,7 +9,6 @@ is read to its end beyond the tenant's bound, and the oldest of all beyond the b
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
@@ -30,14 +29,14 @@ class Flow:
         """searches: of the loop's time, what looking for secrets in that output takes."""
         self.searches = searches or SearchAccounts()
         self._limits = limits or FlowLimits()
-        self._held: Counter[str] = Counter()
+        self._held: dict[str, int] = {}
         self._unfinished: dict[Hashable, tuple[str, int]] = {}
         """Readers in the midst of a reply, oldest first, with their tenant and what they hold of it."""
         self._waiting: dict[Hashable, tuple[str, Callable[[], None]]] = {}
         self.total_bytes = 0
 
     def hold(self, tenant: str, size_bytes: int) -> None:
-        self._held[tenant] += size_bytes
+        self._held[tenant] = self._held.get(tenant, 0) + size_bytes
         self.total_bytes += size_bytes
 
     def release(self, tenant: str, size_bytes: int) -> None:
@@ -63,7 +62,7 @@ class Flow:
 
     def has_room(self, tenant: str, reader: Hashable = None) -> bool:
         """Whether more of this tenant may be taken in, by this reader."""
-        limits, held = self._limits, self._held[tenant]
+        limits, held = self._limits, self._held.get(tenant, 0)
         own = held < limits.tenant_bytes or reader == self._oldest(tenant)
         others = self.total_bytes < limits.total_bytes or held < limits.small_bytes or reader == self._oldest()
         return own and others

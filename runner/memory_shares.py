@@ -7,7 +7,6 @@ was kept for them, and does not hold up anybody while it waits for its own tenan
 """
 
 import asyncio
-from collections import Counter
 
 
 class _Waiter:
@@ -23,7 +22,7 @@ class MemoryShares:
     def __init__(self, whole_bytes: int) -> None:
         self._whole_bytes = whole_bytes
         self._kept_bytes = whole_bytes // 4
-        self._held: Counter[str] = Counter()
+        self._held: dict[str, int] = {}
         self._waiting: list[_Waiter] = []
         self.taken_bytes = 0
 
@@ -79,14 +78,16 @@ class MemoryShares:
         return free_bytes >= self._kept_bytes or (free_bytes >= 0 and self._is_kept_for(tenant, size_bytes))
 
     def _within_share(self, tenant: str, size_bytes: int) -> bool:
-        held_bytes = self._held[tenant]
+        held_bytes = self._held.get(tenant, 0)
         return not held_bytes or held_bytes + size_bytes <= self.most_of_one_bytes
 
     def _is_kept_for(self, tenant: str, size_bytes: int) -> bool:
-        return not self._held[tenant] and size_bytes <= self._kept_bytes
+        return tenant not in self._held and size_bytes <= self._kept_bytes
 
     def _hold(self, tenant: str, size_bytes: int) -> None:
         self.taken_bytes += size_bytes
-        self._held[tenant] += size_bytes
-        if not self._held[tenant]:
-            del self._held[tenant]
+        held_bytes = self._held.get(tenant, 0) + size_bytes
+        if held_bytes:
+            self._held[tenant] = held_bytes
+        else:
+            self._held.pop(tenant, None)

@@ -6,8 +6,9 @@ resolves names: what looks one up itself, or connects by itself, went past the p
 A name that really does not exist is refused by the proxy, in other words. A handler with the network gets no hint.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 from handlers.model import Handler
@@ -37,6 +38,7 @@ _CONNECTS: Final = b".connect("
 _IS_DENIED: Final = b"[Errno 13] Permission denied"
 _FAR_BYTES: Final = 350
 """From the line of a trace that makes or connects a socket to what python says of it."""
+_EXITCODE: Final = attrgetter("exitcode")
 _JSON_BEGINS: Final = (b'"', b"{", b"[")
 
 
@@ -49,7 +51,13 @@ def with_hints(handler: Handler, on_stopped: OnStopped) -> OnStopped:
         if handler.hosts
         else partial(_hinted, _lacks_network, NO_NETWORK)
     )
-    return lambda stopped: on_stopped([hint(one) if one.exitcode >= BROKEN else one for one in stopped])
+
+    def hear(stopped: Sequence[Stopped]) -> None:
+        if max(map(_EXITCODE, stopped), default=0) >= BROKEN:
+            stopped = [hint(one) if one.exitcode >= BROKEN else one for one in stopped]
+        on_stopped(stopped)
+
+    return hear
 
 
 def _hinted(tells: Callable[[bytes], bool], hint: str, one: Stopped) -> Stopped:

@@ -84,21 +84,24 @@ class Pooled(Protocol):
 C = TypeVar("C", bound=Pooled)
 
 
-class _Seat(Generic[C]):
+class Seat(Generic[C]):
     """A context and its place in the pool."""
 
-    __slots__ = ("context", "key", "meter", "used", "used_at")
+    __slots__ = ("context", "key", "memory_bytes", "meter", "owner", "used", "used_at")
 
     def __init__(self, key: ContextKey, context: C, used: int) -> None:
         self.key = key
         self.context = context
+        self.owner = ""
+        """Whose share of the memory it counts in while it is in use, with `memory_bytes`."""
+        self.memory_bytes = 0
         self.used = used  # grows with every use: the smallest is the least recently used
         self.used_at = 0.0
         self.meter = IdleMeter()
 
 
 class Pool(Generic[C]):
-    """`async with pool.borrow(key, start, memory_bytes) as context`.
+    """`async with pool.borrow(key, start, memory_bytes) as context`, or `take` and `give_back`.
 
     `close` ends every context; borrowed ones when they come back.
     """
@@ -107,13 +110,13 @@ class Pool(Generic[C]):
         self._settings = settings
         self._clock = clock
         self._uses = itertools.count()
-        self._idle: dict[ContextKey, list[_Seat[C]]] = {}
+        self._idle: dict[ContextKey, list[Seat[C]]] = {}
         """No list in it is empty."""
         self._seats = 0  # contexts that exist or are being started or ended
         self._ending = 0  # of those
         self._pressed_at = -math.inf  # when somebody last had to wait for a seat
-        self._busy: set[_Seat[C]] = set()
-        self._retired: set[_Seat[C]] = set()
+        self._busy: set[Seat[C]] = set()
+        self._retired: set[Seat[C]] = set()
         """Of those in use, the ones that nobody is to get any more."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._tasks: dict[asyncio.Task[None], ContextKey] = {}
@@ -136,28 +139,40 @@ class Pool(Generic[C]):
     async def borrow(
         self, key: ContextKey, start: Callable[[], Awaitable[C]], memory_bytes: int = 0, *, once: bool = False
     ) -> AsyncIterator[C]:
-        """A context of `key`, warm if there is one; `memory_bytes` is its limit.
+        """A context as from `take`. It goes back when the block ends."""
+        seat = await self.take(key, start, memory_bytes, once=once)
+        try:
+            yield seat.context
+        finally:
+            self.give_back(seat)
 
-        It goes back when the block ends, or is ended if it is not usable. `once`: a new one, that nobody else gets.
-        """
+    async def take(
+        self, key: ContextKey, start: Callable[[], Awaitable[C]], memory_bytes: int = 0, *, once: bool = False
+    ) -> Seat[C]:
+        """A seat with a context of `key`, warm if there is one; `memory_bytes` is its limit. `once`: a new one, that
+        nobody else gets. Whoever got it calls `give_back`."""
         owner = _FOR_ONCE if once else key.tenant
         await self._memory.take(owner, memory_bytes)
         try:
             if self._idle_bytes + self._memory.taken_bytes > self._settings.max_memory_bytes:
                 self._make_room()
             seat = (None if once else self._take_idle(key)) or await self._make(key, start)
-            self._busy.add(seat)
-            try:
-                yield seat.context
-            finally:
-                self._busy.discard(seat)
-                if once or seat in self._retired:
-                    self._retired.discard(seat)
-                    self._end(seat)
-                else:
-                    self._put_back(seat)
-        finally:
+        except BaseException:
             self._memory.give_back(owner, memory_bytes)
+            raise
+        seat.owner, seat.memory_bytes = owner, memory_bytes
+        self._busy.add(seat)
+        return seat
+
+    def give_back(self, seat: Seat[C]) -> None:
+        """The context is ended if it is not usable."""
+        self._busy.discard(seat)
+        self._memory.give_back(seat.owner, seat.memory_bytes)
+        if seat.owner == _FOR_ONCE or seat in self._retired:
+            self._retired.discard(seat)
+            self._end(seat)
+        else:
+            self._put_back(seat)
 
     @asynccontextmanager
     async def hold_memory(self, size_bytes: int) -> AsyncIterator[None]:
@@ -218,7 +233,7 @@ class Pool(Generic[C]):
     # Making room
     # ------------------------------------------------------------------------------------------------
 
-    def _take_idle(self, key: ContextKey) -> _Seat[C] | None:
+    def _take_idle(self, key: ContextKey) -> Seat[C] | None:
         seats = self._idle.get(key, [])
         while seats:
             seat = seats.pop()  # the most recently used: the others may then grow old and go
@@ -231,14 +246,14 @@ class Pool(Generic[C]):
             self._end(seat)
         return None
 
-    async def _make(self, key: ContextKey, start: Callable[[], Awaitable[C]]) -> _Seat[C]:
+    async def _make(self, key: ContextKey, start: Callable[[], Awaitable[C]]) -> Seat[C]:
         await self._take_seat()
         try:
             context = await start()
         except BaseException:
             self._free_seat()
             raise
-        return _Seat(key, context, next(self._uses))
+        return Seat(key, context, next(self._uses))
 
     async def _take_seat(self) -> None:
         while self._seats >= self._settings.max_contexts:
@@ -276,24 +291,26 @@ class Pool(Generic[C]):
     # Coming back
     # ------------------------------------------------------------------------------------------------
 
-    def _put_back(self, seat: _Seat[C]) -> None:
-        if self._closed or not self._worth_keeping(seat.context):
+    def _put_back(self, seat: Seat[C]) -> None:
+        now = self._clock()
+        if self._closed or not self._worth_keeping(seat.context, now):
             self._end(seat)
             return
         seat.used = next(self._uses)
-        seat.used_at = self._clock()
-        seat.meter.rest(seat.used_at, seat.context.cpu_s() if seat.context.is_metered else None)
+        seat.used_at = now
+        seat.meter.rest(now, seat.context.cpu_s() if seat.context.is_metered else None)
         self._idle.setdefault(seat.key, []).append(seat)
-        if seat.meter.is_memory_due(seat.used_at):
+        if seat.meter.is_memory_due(now):
             self._in_background(self._measure(seat), seat.key)
-        if (self._waiting and self._seats >= self._settings.max_contexts) or self._lacks_spare_seats():
+        is_waited_for = self._waiting and self._seats >= self._settings.max_contexts
+        if is_waited_for or (now - self._pressed_at < _PRESSED_S and self._lacks_spare_seats()):
             self._evict_one()  # somebody waits for a place, and not for this key, or may do so soon
 
     def _lacks_spare_seats(self) -> bool:
         left = self._settings.max_contexts - self._seats + self._ending
-        return self._clock() - self._pressed_at < _PRESSED_S and left < int(self._settings.max_contexts * _SPARE_SEATS)
+        return left < int(self._settings.max_contexts * _SPARE_SEATS)
 
-    async def _measure(self, seat: _Seat[C]) -> None:
+    async def _measure(self, seat: Seat[C]) -> None:
         seat.meter.memory_bytes = await asyncio.to_thread(seat.context.memory_bytes)
         self._make_room()
 
@@ -316,7 +333,7 @@ class Pool(Generic[C]):
                 self._judge(seat, *look)
         self._make_room()
 
-    def _judge(self, seat: _Seat[C], used_s: float, memory_bytes: int) -> None:
+    def _judge(self, seat: Seat[C], used_s: float, memory_bytes: int) -> None:
         """End an idle context that goes on working, or grows: it should be doing nothing."""
         burnt_s, is_at_work = seat.meter.look(self._clock(), used_s, memory_bytes)
         self._charge(seat, burnt_s)
@@ -324,38 +341,38 @@ class Pool(Generic[C]):
             self._remove_idle(seat)
             self._end(seat)
 
-    def _charge(self, seat: _Seat[C], burnt_s: float) -> None:
+    def _charge(self, seat: Seat[C], burnt_s: float) -> None:
         """What it has burnt since the last look, told to whoever keeps accounts."""
         if burnt_s > _WORTH_A_CHARGE_S and self._burnt is not None:
             self._burnt(seat.key.tenant, burnt_s)
 
-    def _worth_keeping(self, context: C) -> bool:
+    def _worth_keeping(self, context: C, now: float) -> bool:
         settings = self._settings
         return (
             context.usable
             and context.jobs_run < settings.max_jobs
             and context.slots < settings.max_slots
-            and self._clock() - context.started_at < settings.max_age_s
+            and now - context.started_at < settings.max_age_s
         )
 
     def _memory_bytes(self) -> int:
         return sum(seat.meter.memory_bytes for seat in itertools.chain(self._all_idle(), self._busy))
 
-    def _all_idle(self) -> Iterator[_Seat[C]]:
+    def _all_idle(self) -> Iterator[Seat[C]]:
         return itertools.chain.from_iterable(self._idle.values())
 
-    def _remove_idle(self, seat: _Seat[C]) -> None:
+    def _remove_idle(self, seat: Seat[C]) -> None:
         seats = self._idle[seat.key]
         seats.remove(seat)
         if not seats:
             del self._idle[seat.key]
 
-    def _end(self, seat: _Seat[C]) -> None:
+    def _end(self, seat: Seat[C]) -> None:
         """Close in the background. Its place is free only when it is gone: the bound is on processes."""
         self._ending += 1
         self._in_background(self._close(seat), seat.key)
 
-    async def _close(self, seat: _Seat[C]) -> None:
+    async def _close(self, seat: Seat[C]) -> None:
         try:
             await seat.context.close()
         finally:

@@ -4,6 +4,8 @@ Ensures: a job that is cancelled before it has stopped is reported as cancelled,
 """
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Final
 
 from handlers.model import Handler
 from runner import outcome
@@ -13,6 +15,8 @@ from runner.launch import Level
 from runner.outcome import Stopped
 from runner.protocol import BatchJob
 from vocabulary.names import tenant_of
+
+_ID_AND_ATTEMPTS: Final = attrgetter("id", "attempts")
 
 
 class Run:
@@ -45,7 +49,7 @@ class Run:
         self.tenant = tenant_of(jobtype)
         self.handler = handler
         self.on_stopped = on_stopped
-        self.ids = {job.id: job.attempts for job in jobs}
+        self.ids: dict[str, int] = dict(map(_ID_AND_ATTEMPTS, jobs))
         self.error: Exception | None = None
         self.cancelled: set[str] = set()
         self.stop: Callable[[str], bool] | None = None

@@ -92,6 +92,7 @@ class Runner:
         self._egress = egress or NoEgress()
         self._trees = trees or NoTreeSource()
         self._pool: Pool[ProcessContext] = Pool(self._settings.pool)
+        self._most_memory_mb = max(self._pool.max_context_bytes // MIB, 1)
         self.flow = Flow(self._settings.flow)
         self._search_turns = SearchTurns()
         targets = Targets(self._settings.hosts_allowed, self._settings.http_allowed)
@@ -133,7 +134,7 @@ class Runner:
     def can_run(self, jobtype: str, handler: Handler, languages: Container[str]) -> bool:
         """Whether it is in one of the languages, and has here what it needs: secrets opened, hosts to call, packages.
         If those are not there, they are got: whoever owns them tells when they are."""
-        if handler.lang not in languages or self.why_locked(jobtype, handler):
+        if handler.lang not in languages or (handler.secrets and self.why_locked(jobtype, handler)):
             return False
         if handler.hosts and self.level < LOWEST_LEVEL:
             return False
@@ -247,47 +248,59 @@ class Runner:
         language = LANGUAGES[run.handler.lang]
         if not language.in_context:
             return await self._sign_and_post(run, batch)
-        reports = MaskedReports(
-            with_hints(run.handler, run.stopped), self._limits.reply_bytes, self._search_turns, self.flow, run.tenant
-        )
+        deliver = with_hints(run.handler, run.stopped)
+        reports: MaskedReports | None = None
         try:
-            return await self._run_in_context(run, batch, language, reports)
+            given = NO_SECRETS
+            if run.handler.secrets:
+                given = await self._secrets.read(run.tenant, run.handler.secrets)
+                reports = self._masked(run, given, deliver)
+                deliver = reports.put
+            return await self._run_in_context(run, batch, language, given, deliver)
         except SecretsLockedError:  # no fault of the jobs: a daemon that has the key may run them
             return False
         except (RunnerError, HandlerError) as err:
-            reports.put(self._not_started(err, [job for job in batch if job.id in run.ids]))
+            deliver(self._not_started(err, [job for job in batch if job.id in run.ids]))
             return True
         finally:
             run.stop = run.peek = None
-            await reports.finish()
+            if reports is not None:
+                await reports.finish()
+
+    def _masked(self, run: Run, given: GivenSecrets, deliver: OnStopped) -> MaskedReports:
+        reports = MaskedReports(deliver, self._limits.reply_bytes, self._search_turns, self.flow, run.tenant)
+        reports.masker = given.masker
+        return reports
 
     async def _run_in_context(
-        self, run: Run, batch: Sequence[BatchJob], language: Language, reports: MaskedReports
+        self, run: Run, batch: Sequence[BatchJob], language: Language, given: GivenSecrets, deliver: OnStopped
     ) -> bool:
-        given = await self._give(run.tenant, run.handler)
-        reports.masker = given.masker
-        key = ContextKey.of(run.tenant, run.handler, run.incarnation, given.stamp)
+        handler = run.handler
+        key = ContextKey.of(run.tenant, handler, run.incarnation, given.stamp)
         if given.stamp:
             await self._pool.retire(lambda other: other.is_outdated_by(key))
-        attachment = await self._attachment(run.jobtype, run.handler, run.incarnation)
-        start = partial(self._start, run.jobtype, run.handler, language, given)
-        async with self._pool.borrow(key, start, self._memory_mb(run.handler) * MIB) as context:
+        attachment = await self._attachment(run.jobtype, handler, run.incarnation) if language.is_binary else b""
+        start = partial(self._start, run.jobtype, handler, language, given)
+        seat = await self._pool.take(key, start, self._memory_mb(handler) * MIB)
+        try:
             if not run.may_start():  # to get a context may have taken long
                 return False
-            batch = run.without_cancelled(batch, self._launcher.level)
+            if run.cancelled:
+                batch = run.without_cancelled(batch, self._launcher.level)
             if not batch:
                 return True
+            context = seat.context
             run.stop, run.peek = context.recheck, context.peek
-            left = await context.run(run.jobtype, run.handler, batch, reports.put, attachment, run.cancelled)
+            left = await context.run(run.jobtype, handler, batch, deliver, attachment, run.cancelled)
             self._warm.loaded(run.jobtype, key)
             return not left
-
-    async def _give(self, tenant: str, handler: Handler) -> GivenSecrets:
-        return await self._secrets.read(tenant, handler.secrets) if handler.secrets else NO_SECRETS
+        finally:
+            self._pool.give_back(seat)
 
     async def _sign_and_post(self, run: Run, batch: Sequence[BatchJob]) -> bool:
         try:
-            given = await self._give(run.tenant, run.handler)
+            names = run.handler.secrets
+            given = await self._secrets.read(run.tenant, names) if names else NO_SECRETS
         except SecretsLockedError:
             return False
         except SecretMissingError as err:
@@ -359,11 +372,10 @@ class Runner:
 
     def _memory_mb(self, handler: Handler) -> int:
         """What its contexts get: as it says, but not more than one tenant may have of the whole."""
-        return min(handler.memory_mb, max(self._pool.max_context_bytes // MIB, 1))
+        return min(handler.memory_mb, self._most_memory_mb)
 
     async def _attachment(self, jobtype: str, handler: Handler, incarnation: int) -> bytes:
-        if not LANGUAGES[handler.lang].is_binary:
-            return b""
+        """What LOAD brings along where the body is binary."""
         key = (tenant_of(jobtype), handler.version, incarnation)
         return await self._modules.get(key, lambda: self._check(jobtype, handler, incarnation))
 
