@@ -125,18 +125,18 @@ class Batch:
     def feed(self, replies: Sequence[ReplyRow], now: float) -> bool:
         """Take a chunk of replies; True when it is over. Raises ProtocolError at the first that does not belong."""
         start = 0  # of a run of STOPPED replies; nearly always that is all there is, with ENDED after it
-        phases = [at for at, reply in enumerate(replies) if reply[0] != protocol.STOPPED]
-        self._is_leaving = any(replies[at][0] == protocol.LEAVING for at in phases)
-        for index, at in enumerate(phases):
+        phases = {at: reply[0] for at, reply in enumerate(replies) if reply[0] != protocol.STOPPED}
+        self._is_leaving = protocol.LEAVING in phases.values()
+        for index, (at, kind) in enumerate(phases.items()):
             self._stop_later = len(replies) - at - (len(phases) - index)
             if at > start:
                 self._take_stopped(replies[start:at], now)
             start = at + 1
-            if replies[at][0] == protocol.PROGRESS:
+            if kind == protocol.PROGRESS:
                 self._count_progress(now)
-                if replies[start : start + 1] and replies[start][0] == protocol.PROGRESS:
+                if phases.get(start) == protocol.PROGRESS:
                     continue  # only the last word counts
-            self._take_phase(Reply(*replies[at]), now)
+            self._take_phase(replies[at], now)
         self._stop_later = 0
         if start < len(replies):
             self._take_stopped(replies[start:], now)
@@ -189,26 +189,27 @@ class Batch:
 
     # Replies ------------------------------------------------------------------------------------------------------
 
-    def _take_phase(self, reply: Reply, now: float) -> None:
-        if reply.number != self.number or self.over:
+    def _take_phase(self, reply: ReplyRow, now: float) -> None:
+        kind, _, number, _, body = reply
+        if number != self.number or self.over:
             raise ProtocolError("spoke of a batch that is not running")
-        if reply.kind == protocol.PROGRESS and self._begun and not self._left:
-            self.progress = progress_of(reply.body)
-        elif reply.kind == protocol.BEGUN and not self._begun:
+        if kind == protocol.PROGRESS and self._begun and not self._left:
+            self.progress = progress_of(body)
+        elif kind == protocol.BEGUN and not self._begun:
             self._begun = True
             self._before_ms = self._share_ms(now)
             self.progress_at = now
-        elif reply.kind == protocol.FAILED and not self._begun:
-            self._hook_error = f"beforeEach failed: {self._text(reply.body)}"
+        elif kind == protocol.FAILED and not self._begun:
+            self._hook_error = f"beforeEach failed: {self._text(body)}"
             self.over = True
-        elif reply.kind == protocol.ENDED and self._begun and self.reported == len(self.jobs) and not self._left:
-            if reply.body and not self.handler.after_each:  # its jobs have their outcome already
+        elif kind == protocol.ENDED and self._begun and self.reported == len(self.jobs) and not self._left:
+            if body and not self.handler.after_each:  # its jobs have their outcome already
                 raise ProtocolError("told of a hook that it does not have")
             self._after_ms = self._share_ms(now)
-            if reply.body:
-                self._hook_error = f"afterEach failed: {self._text(reply.body)}"
+            if body:
+                self._hook_error = f"afterEach failed: {self._text(body)}"
             self.over = True
-        elif reply.kind == protocol.LEAVING and self.reported and not self._left:
+        elif kind == protocol.LEAVING and self.reported and not self._left:
             # Only after progress: a context that leaves before its first job has cost that job an attempt, or a
             # handler could have its jobs given back for ever.
             self._left = True
@@ -234,9 +235,12 @@ class Batch:
         ids = [job.id for job in self.jobs[self.reported : end]]
         durations_ms = self._durations_ms(shares_us, now)
         stopped: list[Stopped] = []
-        killed = self._killed_for_memory(codes, durations_ms)
+        are_ok = set(codes) == {outcome.OK}
+        killed: int | None = None
+        if not are_ok or end < len(self.jobs):  # the next batch counts anew
+            killed = self._killed_for_memory(codes, durations_ms)
         try:
-            if set(codes) == {outcome.OK} and numbers == tuple(range(self.reported, end)):
+            if are_ok and numbers == tuple(range(self.reported, end)):
                 nothing = repeat(b"", len(bodies))
                 results = protocol.bare_results(bodies, self._limits.result_bytes) if any(bodies) else nothing
                 if results is not None:
@@ -299,9 +303,6 @@ class Batch:
         Of several that failed it is the one that ran longest: memory takes time to fill. A job that ended well, or in
         words of its own, has got over it, and no later job is charged with it.
         """
-        is_last = self.reported + len(codes) == len(self.jobs)
-        if is_last and set(codes) == {outcome.OK}:  # the next batch counts anew
-            return None
         before, self._oom_kills_seen = self._oom_kills_seen, self._oom_kills()
         failed = [index for index, code in enumerate(codes) if code == outcome.BROKEN]
         if self._oom_kills_seen <= before or not failed:

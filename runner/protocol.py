@@ -12,6 +12,7 @@ import re
 import struct
 from collections.abc import Mapping, Sequence
 from itertools import repeat
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol
 
 from runner.errors import ProtocolError
@@ -46,6 +47,7 @@ _MANY_BYTES: Final = 16 * _REPLY_BYTES
 _KINDS: Final = frozenset(range(HELLO, PROGRESS + 1))
 _TEXT_BYTES: Final = 128 * 1024
 """Of a reply that carries no more than an error text."""
+_ID_OF, _DATA_OF, _ATTEMPTS_OF, _OPTIONS_OF = map(attrgetter, ("id", "data", "attempts", "options"))
 _OPTIONS: Final = re.compile(rb"[!-~]{0,2000}")
 """Of a new job. What they mean is the caller's business."""
 
@@ -111,24 +113,19 @@ def encode_batch(slot: int, number: int, jobs: Sequence[BatchJob]) -> bytes:
     """BATCH: all sizes, all attempts, all ids, all payloads, so that both sides pack and unpack in bulk. Then what a
     single job is told of its children. Behind its id stands which job it follows."""
     count = len(jobs)
-    first = jobs[0] if count == 1 else None
-    children = first.children if isinstance(first, ParentJob) else b""
-    names = [job.id for job in jobs]
-    if any(job.options for job in jobs):
-        origins = [origin_of(job.options) for job in jobs]
-        names = [" ".join((name, *origin)) if origin else name for name, origin in zip(names, origins, strict=True)]
+    children = jobs[0].children if isinstance(jobs[0], ParentJob) else b""
+    names = map(_with_origin, jobs) if any(map(_OPTIONS_OF, jobs)) else map(_ID_OF, jobs)
     ids = "\n".join(names).encode()
-    payloads = [job.data for job in jobs]
-    words = struct.pack(
-        f"<{2 + 2 * count + 1}I",
-        number,
-        count,
-        *map(len, payloads),
-        *[job.attempts for job in jobs],
-        len(ids),
-    )
+    payloads = list(map(_DATA_OF, jobs))
+    lengths, attempts = map(len, payloads), map(_ATTEMPTS_OF, jobs)
+    words = struct.pack(f"<{2 + 2 * count + 1}I", number, count, *lengths, *attempts, len(ids))
     body = b"".join((words, ids, *payloads, children))
     return _REQUEST.pack(len(body), BATCH, slot) + body
+
+
+def _with_origin(job: BatchJob) -> str:
+    origin = origin_of(job.options)
+    return " ".join((job.id, *origin)) if origin else job.id
 
 
 class ReplyParser:
@@ -142,6 +139,8 @@ class ReplyParser:
         self.max_code_bytes = 0  # of LOADED
         self.wrong: ProtocolError | None = None
         self._rest = bytearray()
+        self.held_bytes = 0
+        """Of a reply that is not whole."""
         self._wanted = _REPLY_BYTES
 
     def feed(self, data: bytes) -> list[ReplyRow]:
@@ -151,18 +150,16 @@ class ReplyParser:
         buffer: bytes | bytearray = data
         if self._rest:
             self._rest += data
+            self.held_bytes = len(self._rest)
             if len(self._rest) < self._wanted:  # a big reply on its way: do not look at it again and again
                 return []
             buffer = self._rest
         self._wanted = _REPLY_BYTES
-        replies, end = _bulk_replies(buffer) or self._one_by_one(buffer)
+        is_many = len(buffer) >= _MANY_BYTES
+        replies, end = (is_many and _bulk_replies(buffer)) or self._one_by_one(buffer)
         self._rest = bytearray(buffer[end:])
+        self.held_bytes = len(self._rest)
         return replies
-
-    @property
-    def held_bytes(self) -> int:
-        """Of a reply that is not whole."""
-        return len(self._rest)
 
     @property
     def missing_bytes(self) -> int:
@@ -183,7 +180,7 @@ class ReplyParser:
             if zero or kind not in _KINDS:
                 self.wrong = ProtocolError(f"sent a message of unknown kind {kind}")
                 return replies, end
-            if length > (limit := self._limit(kind)):
+            if length and length > (limit := self._limit(kind)):
                 self.wrong = ProtocolError(f"announced a message of {length} bytes, the limit is {limit}")
                 return replies, end
             if at + size + length > end:
@@ -198,7 +195,7 @@ def _bulk_replies(buffer: bytes | bytearray) -> tuple[list[ReplyRow], int] | Non
     """The same for many replies of which none says more than that a job stopped: then they are all of one size, as
     nearly always. None: they are to be looked at one by one."""
     end = len(buffer) // _REPLY_BYTES * _REPLY_BYTES
-    if end < _MANY_BYTES or any(buffer[at:end:_REPLY_BYTES].strip(b"\0") for at in range(_LENGTH_BYTES)):
+    if any(buffer[at:end:_REPLY_BYTES].strip(b"\0") for at in range(_LENGTH_BYTES)):
         return None
     _, kinds, zeros, codes, numbers, durations_us = zip(*_REPLY.iter_unpack(buffer[:end]), strict=True)
     if any(zeros) or not _KINDS.issuperset(kinds):

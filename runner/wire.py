@@ -75,6 +75,8 @@ class Wire:
         self._deadline: asyncio.TimerHandle | None = None  # of a big message that is not whole
         self.is_held_back = False
         """Whether the tenant has so much on its way that this context is not read from."""
+        self._is_counted = False
+        """Whether the flow knows that this is in the midst of a reply."""
         self._log_open = True
         self._is_draining = self._closed = False
         self._loop.add_reader(child.reader, self._readable)
@@ -189,7 +191,7 @@ class Wire:
     def _read_once(self) -> int:
         """How many bytes were taken in; 0 if there is nothing to go on with."""
         # A big reply is read to its end and not beyond: whether there is room for the next is asked then.
-        most_bytes = min(self._parser.missing_bytes, _READ_BYTES) if self._flow.is_reading(self) else _READ_BYTES
+        most_bytes = min(self._parser.missing_bytes, _READ_BYTES) if self._is_counted else _READ_BYTES
         try:
             data = self._rest or os.read(self._child.reader, most_bytes)
         except BlockingIOError:
@@ -205,7 +207,8 @@ class Wire:
         try:
             replies = self._parser.feed(data)
             self._received(replies)
-            self._watch_unfinished(begun=bool(replies))
+            if self._parser.held_bytes or self._is_counted:
+                self._watch_unfinished(begun=bool(replies))
             if self._parser.wrong is not None:
                 raise self._parser.wrong
         except ProtocolError as err:
@@ -232,7 +235,8 @@ class Wire:
         is_big = held_bytes > _SMALL_BYTES
         if begun or not is_big:
             self._clear_deadline()
-        if is_big or self._flow.is_reading(self):
+        if is_big or self._is_counted:
+            self._is_counted = is_big
             self._flow.hold_unfinished(self, self._tenant, held_bytes if is_big else 0)
         if is_big and self._deadline is None:
             self._deadline = self._loop.call_later(self._message_s, self._overdue)
@@ -262,18 +266,20 @@ class Wire:
             self._loop.add_reader(self._child.log_fd, self._log_readable)
 
     def _read_log(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            for _ in range(_LOG_STEPS):
+        for _ in range(_LOG_STEPS):
+            try:
                 data = os.read(self._child.log_fd, _PIPE_BYTES)
-                if not data:
-                    self._log_open = False
-                    self._loop.remove_reader(self._child.log_fd)
-                    return
-                self._log.feed(data)
-                if self._log.is_too_much:
-                    self._log_open = False
-                    self._loop.remove_reader(self._child.log_fd)
-                    self._lost(OutputError(f"printed more than {self._log.total_bytes >> 20} MB"))
-                    return
-                if len(data) >= _PIPE_BYTES:
-                    return  # it may take a while to search so much for secrets: the loop goes round first
+            except BlockingIOError:
+                return
+            if not data:
+                self._log_open = False
+                self._loop.remove_reader(self._child.log_fd)
+                return
+            self._log.feed(data)
+            if self._log.is_too_much:
+                self._log_open = False
+                self._loop.remove_reader(self._child.log_fd)
+                self._lost(OutputError(f"printed more than {self._log.total_bytes >> 20} MB"))
+                return
+            if len(data) >= _PIPE_BYTES:
+                return  # it may take a while to search so much for secrets: the loop goes round first

@@ -28,6 +28,7 @@ _OPTIONAL: Final = ("cpu", "cpuacct", "freezer")
 _CONTROLLERS: Final = _REQUIRED + _OPTIONAL
 _REMOVE_DEADLINE_S: Final = 5.0
 _READ_BYTES: Final = 1024
+_OOM_KILLS: Final = re.compile(rb"^oom_kill (\d+)$", re.MULTILINE)
 _CORES: Final = os.cpu_count() or 1
 _serial = itertools.count(1)  # one process may have several launchers
 
@@ -125,7 +126,7 @@ class Cgroup:
 
     def oom_kills(self) -> int:
         """How often the kernel killed in here because the limit was reached."""
-        found = re.search(rb"^oom_kill (\d+)$", self._read("memory", self._dialect.oom_kills), re.MULTILINE)
+        found = _OOM_KILLS.search(self._read("memory", self._dialect.oom_kills))
         return int(found[1]) if found else 0
 
     def remove(self) -> None:
