@@ -106,32 +106,32 @@ class Handler:
         made_of = [*made_of, packages, list(self.hosts), *([self.tree] if self.tree else [])]
         return _digest(made_of if self.prints_jobs else [*made_of, "no printed jobs"])
 
-    @property
+    @cached_property
     def max_batch(self) -> int | None:
         """The tenant's own bound for the jobs of one batch."""
         return self.options.get("max_batch")
 
-    @property
+    @cached_property
     def max_per_key(self) -> int | None:
         """How many jobs with the same key may run at once; None: any number."""
         return self.options.get("max_per_key")
 
-    @property
+    @cached_property
     def max_wait_s(self) -> int | None:
         """How long after its time a job may start; None: however late."""
         return self.options.get("max_wait_s")
 
-    @property
+    @cached_property
     def lease_s(self) -> int | None:
         """How long a worker has a job without renewal, if it does not say so itself."""
         return self.options.get("lease_s")
 
-    @property
+    @cached_property
     def prints_jobs(self) -> bool:
         """Whether a printed line `J: type|payload` makes a job."""
         return bool(self.options.get("printed_jobs", 1))
 
-    @property
+    @cached_property
     def keeps_processes(self) -> bool:
         """Whether what a batch leaves running is frozen until the next one; otherwise it is ended."""
         return bool(self.options.get("keep_processes"))

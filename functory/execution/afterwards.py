@@ -37,8 +37,9 @@ NOTHING_MORE: Final = Afterwards()
 
 
 def afterwards_of(handler: Handler) -> Afterwards:
-    found = Afterwards(handler.then, handler.on_failure, handler.keep)
-    return NOTHING_MORE if found == NOTHING_MORE else found
+    if not handler.then and not handler.on_failure and handler.keep == KEEP_ALL:
+        return NOTHING_MORE
+    return Afterwards(handler.then, handler.on_failure, handler.keep)
 
 
 def passed_on(afterwards: Afterwards, job: Job, release: Release, new_jobs: tuple[NewJob, ...]) -> tuple[NewJob, ...]:

@@ -5,7 +5,7 @@ Ensures: each job that was delivered is put into the outbox once, with its outco
 """
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
@@ -30,10 +30,13 @@ if TYPE_CHECKING:
     from vocabulary.new_job import NewJob
 
 _LEASE: Final = fields(Job, "id", "token")
+_ID: Final = fields(Job, "id")
+_ATTEMPTS: Final = fields(Job, "attempts")
 _CHILDREN: Final = fields(Job, "children")
 _NEW_JOBS: Final = fields(Stopped, "new_jobs")
 _DURATION_MS: Final = fields(Stopped, "duration_ms")
-_LEFT: Final = [fields(Stopped, name) for name in ("result", "log", "new_jobs", "carried")]
+_LEFT: Final = fields(Stopped, "result", "log", "new_jobs", "carried")
+_STOPPED_ID: Final = fields(Stopped, "id")
 
 
 class _Delivery:
@@ -41,8 +44,8 @@ class _Delivery:
 
     __slots__ = ("afterwards", "left", "retry", "version", "worked_ms")
 
-    def __init__(self, jobs: Iterable[Job], version: int, retry: RetryPolicy, afterwards: Afterwards) -> None:
-        self.left = {job.id: job for job in jobs}
+    def __init__(self, jobs: Sequence[Job], version: int, retry: RetryPolicy, afterwards: Afterwards) -> None:
+        self.left = dict(zip(map(_ID, jobs), jobs, strict=True))
         self.version = version
         self.retry = retry
         self.afterwards = afterwards
@@ -71,13 +74,15 @@ class Batches:
 
         incarnation: of the tenant that the jobs and the handler are of. If another is known to have the name by now,
         the jobs are given back."""
-        now_ms = self._clock.now_ms()
-        jobs, late = part_late(jobs, handler, now_ms)
-        self._outbox.put([(job, end_late(job, now_ms), ()) for job in late])
-        exhausted = [job for job in jobs if job.attempts > retry.max_attempts]
+        if handler.max_wait_s is not None:
+            now_ms = self._clock.now_ms()
+            jobs, late = part_late(jobs, handler, now_ms)
+            self._outbox.put([(job, end_late(job, now_ms), ()) for job in late])
         afterwards = afterwards_of(handler)
-        self._give_up(exhausted, afterwards)
-        going = [job for job in jobs if job.attempts <= retry.max_attempts] if exhausted else jobs
+        going = jobs
+        if max(map(_ATTEMPTS, jobs), default=0) > retry.max_attempts:
+            going = [job for job in jobs if job.attempts <= retry.max_attempts]
+            self._give_up([job for job in jobs if job.attempts > retry.max_attempts], afterwards)
         delivery = _Delivery(going, version, retry, afterwards)
         try:
             on_stopped = partial(self._on_stopped, delivery)
@@ -85,20 +90,18 @@ class Batches:
             handler = permitted(handler, allowance)
             for some in _parts(going) if allowance.incarnation == incarnation else ():
                 ready = partial(may_start, some)
-                to_run = await self._with_children(some)
+                to_run = await self._with_children(some[0]) if some[0].children else some
                 if await self._runner.run_jobs(jobtype, to_run, handler, on_stopped, ready, incarnation=incarnation):
                     break
         finally:
             # Given back by the runner, or this daemon is stopping: these jobs did not start.
-            self.give_back(list(delivery.left.values()))
-            delivery.left.clear()
+            if delivery.left:
+                self.give_back(list(delivery.left.values()))
+                delivery.left.clear()
         return delivery.worked_ms / 1000
 
-    async def _with_children(self, jobs: Sequence[Job]) -> Sequence[BatchJob]:
-        """What is to be run: a parent, or jobs without children."""
-        if not jobs[0].children:
-            return jobs
-        (job,) = jobs
+    async def _with_children(self, job: Job) -> Sequence[BatchJob]:
+        """What is to be run of a parent, which is alone."""
         children = await read_children(self._store, job, self._clock.now_ms())
         return [ParentJob(job.id, job.data, job.attempts, children, job.options)]
 
@@ -109,31 +112,29 @@ class Batches:
 
     def give_back(self, jobs: Sequence[Job]) -> None:
         """Jobs that were delivered and not started."""
-        self._outbox.put([(job, Unclaim(job.id, job.token), ()) for job in jobs])
+        if jobs:
+            self._outbox.put([(job, Unclaim(job.id, job.token), ()) for job in jobs])
 
     def _on_stopped(self, delivery: _Delivery, stopped: Sequence[Stopped]) -> None:
         left, afterwards = delivery.left, delivery.afterwards
         ended = [one for one in stopped if one.id in left]
         if ended:
             delivery.worked_ms += sum(map(_DURATION_MS, ended))
-            jobs = [left.pop(one.id) for one in ended]
+            jobs = list(map(left.pop, map(_STOPPED_ID, ended)))
             now_ms = self._clock.now_ms()
             releases = releases_or_refusals(jobs, ended, delivery.version, delivery.retry, now_ms, random.random)
             wanted: list[tuple[NewJob, ...]] = list(map(_NEW_JOBS, ended))
             if afterwards is not NOTHING_MORE:
                 releases = [kept(afterwards, *one) for one in zip(jobs, releases, wanted, strict=True)]
                 wanted = [passed_on(afterwards, *one) for one in zip(jobs, releases, wanted, strict=True)]
-            left_something = any(any(map(field, ended)) for field in _LEFT)
+            left_something = any(map(any, map(_LEFT, ended)))
             sizes = dict(zip(map(_LEASE, jobs), map(held_bytes, ended), strict=True)) if left_something else {}
             follows = dict.fromkeys(map(_LEASE, jobs), afterwards) if afterwards.on_failure else {}
             self._outbox.put(list(zip(jobs, releases, wanted, strict=True)), sizes, follows)
 
 
-def _parts(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
+def _parts(jobs: Sequence[Job]) -> Iterable[Sequence[Job]]:
     """In their order: each parent alone, the others in as few parts as possible."""
     if not any(map(_CHILDREN, jobs)):
-        if jobs:
-            yield jobs
-        return
-    for _, some in groupby(jobs, lambda job: job.id if job.children else ""):
-        yield list(some)
+        return (jobs,) if jobs else ()
+    return (list(some) for _, some in groupby(jobs, lambda job: job.id if job.children else ""))

@@ -6,9 +6,7 @@ own for each tenant and in all, and end with their tenant. A try that finds no p
 
 import asyncio
 import secrets
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from functory.errors import Forbidden, QuotaExceeded
@@ -52,7 +50,7 @@ class TrialRuns:
         self._policy = policy
         self._refusal = refusal
         self._seats = asyncio.Semaphore(max(seats, 1))
-        self._invokes: Counter[str] = Counter()
+        self._invokes: dict[str, int] = {}
         self._checks = TenantTurns(self._seats, _MOST_OF_ONE)
         self.questions = TenantPlaces(policy, allowance_of, _MOST_OF_ONE)
 
@@ -69,13 +67,17 @@ class TrialRuns:
         first. Cancelling it ends the context.
         """
         allowance = self._admitted(jobtype)
-        with self._running(tenant_of(jobtype), allowance.max_running):
+        tenant = tenant_of(jobtype)
+        self._count(tenant, allowance.max_running)
+        try:
             if check:
                 await self.check(jobtype, handler)
             async with self._seats:
                 if self._admitted(jobtype).incarnation != allowance.incarnation:
                     raise Forbidden("the tenant is gone: nothing of it runs")
                 return await self._run(jobtype, handler, payload, allowance, lambda: True)
+        finally:
+            self._uncount(tenant)
 
     async def ask(self, jobtype: str, find: Callable[[], Awaitable[Handler]], payload: bytes) -> Stopped:
         """As `invoke`, for a consumer: it waits for a place, and has a minute at most when it has one. `find` is called
@@ -137,9 +139,9 @@ class TrialRuns:
     async def retire(self, jobtype: str, handler: Handler) -> None:
         await self._runner.retire(jobtype, permitted(handler, self._allowance_of(jobtype)))
 
-    @contextmanager
-    def _running(self, tenant: str, max_running: int | None) -> Iterator[None]:
-        if self._invokes[tenant] >= _MOST_OF_ONE:
+    def _count(self, tenant: str, max_running: int | None) -> None:
+        invokes = self._invokes.get(tenant, 0)
+        if invokes >= _MOST_OF_ONE:
             raise QuotaExceeded(
                 f"{_MOST_OF_ONE} invocations of this tenant are under way: wait for one to end",
                 detail={"quota": "invocations", "limit": _MOST_OF_ONE},
@@ -149,15 +151,14 @@ class TrialRuns:
                 f"{max_running} handlers of this tenant run, and it may have no more: wait for one to end",
                 detail={"quota": "max_running", "limit": max_running},
             )
-        self._invokes[tenant] += 1
+        self._invokes[tenant] = invokes + 1
         self._policy.run_outside(tenant, 1)
-        try:
-            yield
-        finally:
-            self._policy.run_outside(tenant, -1)
-            self._invokes[tenant] -= 1
-            if not self._invokes[tenant]:
-                del self._invokes[tenant]
+
+    def _uncount(self, tenant: str) -> None:
+        self._policy.run_outside(tenant, -1)
+        self._invokes[tenant] -= 1
+        if not self._invokes[tenant]:
+            del self._invokes[tenant]
 
     def _require_isolation(self) -> None:
         if self._refusal:

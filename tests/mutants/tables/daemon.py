@@ -130,8 +130,8 @@ MUTANTS: list[Mutant] = [
     families("results of children are not bounded", "min(RESULT_BYTES, left_bytes // _PAGE)", "RESULTS_BYTES"),
     batches(
         "a parent is not told of its children",
-        "        if not jobs[0].children:\n",
-        "        if jobs:\n",
+        "await self._with_children(some[0]) if some[0].children else some",
+        "some",
         tests=FAMILIES,
     ),
     daemon("a stop does not flush outcomes", "                await self.outbox.empty()\n", ""),
@@ -215,13 +215,13 @@ MUTANTS: list[Mutant] = [
     ),
     batches(
         "a job that kills its daemon is never given up",
-        "        exhausted = [job for job in jobs if job.attempts > retry.max_attempts]",
-        "        exhausted: list[Job] = []",
+        "        if max(map(_ATTEMPTS, jobs), default=0) > retry.max_attempts:",
+        "        if not jobs:",
     ),
     batches(
         "a job that is given up runs all the same",
-        "        going = [job for job in jobs if job.attempts <= retry.max_attempts] if exhausted else jobs",
-        "        going = jobs",
+        "            going = [job for job in jobs if job.attempts <= retry.max_attempts]\n",
+        "",
     ),
     batches(
         "what was not started is lost until its lease lapses",
@@ -244,7 +244,7 @@ MUTANTS: list[Mutant] = [
     batches("a lost lease is started", "on_stopped, ready, incarnation", "on_stopped, incarnation", tests=LEASES),
     batches(
         "an outcome is recorded twice",
-        "            jobs = [left.pop(one.id) for one in ended]",
+        "            jobs = list(map(left.pop, map(_STOPPED_ID, ended)))",
         "            jobs = [left[one.id] for one in ended]",
     ),
     leases(

@@ -18,6 +18,7 @@ raw_log = in_file("runner/raw_log.py", SECRETS)
 context = in_file("runner/context.py", ENGINES)
 batch = in_file("runner/batch.py", BATCH)
 pool = in_file("runner/pool.py", "tests/unit/runner/test_pool.py")
+timed_event = in_file("runner/timed_event.py", "tests/unit/runner/test_timed_event.py")
 run = in_file("runner/runner.py", "tests/service/test_leases.py")
 call = in_file("runner/run.py", "tests/unit/runner/test_run.py")
 PACKAGES = "tests/unit/handlers/test_packages.py tests/unit/handlers/test_package_collecting.py tests/unit/runner/test_package_trees.py tests/unit/runner/test_package_steps.py"
@@ -35,6 +36,17 @@ wire = in_file("runner/wire.py", "tests/unit/runner/test_wire.py")
 answers = in_file("runner/status_lines.py", "tests/security/test_oversized.py")
 
 MUTANTS: list[Mutant] = [
+    timed_event(
+        "the timer of an earlier wait ends a later one",
+        "        if self._loop.time() < self._until:\n",
+        "        if self._loop.time() < 0:\n",
+    ),
+    timed_event(
+        "a shorter bound waits for the timer of a longer one",
+        "if self._timer is None or self._timer.when() > self._until:",
+        "if self._timer is None:",
+    ),
+    timed_event("a timer is left behind", "            self._timer.cancel()\n", ""),
     in_file("functory/execution/trial_runs.py", "tests/service/test_trial_runs.py")(
         "whoever may cancel jobs ends what runs outside the queue",
         'f"{_ID}-{secrets.token_hex(_TOKEN_BYTES)}"',
@@ -216,8 +228,8 @@ MUTANTS: list[Mutant] = [
     ),
     context(
         "what was printed between batches is not dropped at the start of one",
-        "        self.log.take()  # what was printed between batches belongs to no job\n",
-        "        self.log._is_idle = False\n",
+        "        self.log.begin(makes_jobs=handler.prints_jobs)\n",
+        "        self.log.makes_jobs, self.log._is_idle = handler.prints_jobs, False\n",
         equivalent="be_idle keeps nothing of it in the first place",
     ),
     context(
@@ -244,11 +256,11 @@ MUTANTS: list[Mutant] = [
     ),
     batch(
         "a batch that is over goes on",
-        "        if reply.number != self.number or self.over:",
-        "        if reply.number != self.number:",
+        "        if number != self.number or self.over:",
+        "        if number != self.number:",
     ),
     batch(
-        "another batch is spoken of", "        if reply.number != self.number or self.over:", "        if self.over:"
+        "another batch is spoken of", "        if number != self.number or self.over:", "        if self.over:"
     ),
     batch(
         "jobs that did not start pay for the one that crashed",
@@ -262,8 +274,8 @@ MUTANTS: list[Mutant] = [
     ),
     batch(
         "a context may have its jobs given back for ever",
-        "        elif reply.kind == protocol.LEAVING and self.reported and not self._left:",
-        "        elif reply.kind == protocol.LEAVING and not self._left:",
+        "        elif kind == protocol.LEAVING and self.reported and not self._left:",
+        "        elif kind == protocol.LEAVING and not self._left:",
     ),
     batch("a job tells its progress without end", "        if self._told > PROGRESS_FREE:\n", "        if False:\n"),
     batch(
@@ -321,8 +333,8 @@ MUTANTS: list[Mutant] = [
     pool("contexts are never recycled", "            and context.jobs_run < settings.max_jobs\n", ""),
     pool(
         "a start that failed keeps its place",
-        "        except BaseException:\n            self._free_seat()\n            raise\n        return _Seat",
-        "        except BaseException:\n            raise\n        return _Seat",
+        "        except BaseException:\n            self._free_seat()\n            raise\n        return Seat",
+        "        except BaseException:\n            raise\n        return Seat",
     ),
     pool(
         "a place is free before its context is gone",
