@@ -205,7 +205,8 @@ class Batch:
         elif kind == protocol.ENDED and self._begun and self.reported == len(self.jobs) and not self._left:
             if body and not self.handler.after_each:  # its jobs have their outcome already
                 raise ProtocolError("told of a hook that it does not have")
-            self._after_ms = self._share_ms(now)
+            if self._held:
+                self._after_ms = self._share_ms(now)
             if body:
                 self._hook_error = f"afterEach failed: {self._text(body)}"
             self.over = True

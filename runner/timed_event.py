@@ -13,32 +13,30 @@ class TimedEvent:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._is_set = False
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[bool] | None = None
+        """The wait under way, or the last one."""
         self._until = 0.0
-        """When that one has waited long enough."""
+        """When that one has lasted long enough."""
         self._timer: asyncio.TimerHandle | None = None
         """Fires by then; it may do so sooner."""
 
     def set(self) -> None:
         self._is_set = True
-        self._wake()
+        self._end_wait()
 
     def clear(self) -> None:
         self._is_set = False
 
-    async def wait(self, seconds: float) -> bool:
-        """False if it was not set within that time."""
+    def wait(self, seconds: float) -> asyncio.Future[bool]:
+        """False if it was not set within that time. To be awaited at once."""
+        self._waiter = self._loop.create_future()
         if self._is_set:
-            return True
+            self._waiter.set_result(True)
+            return self._waiter
         self._until = self._loop.time() + seconds
         if self._timer is None or self._timer.when() > self._until:
             self._move_timer()
-        self._waiter = self._loop.create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-        return self._is_set
+        return self._waiter
 
     def close(self) -> None:
         if self._timer is not None:
@@ -51,13 +49,13 @@ class TimedEvent:
 
     def _on_time(self) -> None:
         self._timer = None
-        if self._waiter is None:
+        if self._waiter is None or self._waiter.done():
             return
         if self._loop.time() < self._until:
             self._move_timer()
         else:
-            self._wake()
+            self._end_wait()
 
-    def _wake(self) -> None:
+    def _end_wait(self) -> None:
         if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+            self._waiter.set_result(self._is_set)

@@ -216,7 +216,8 @@ class Wire:
             self._loop.remove_reader(self._child.reader)
             self._lost(err)
             return 0
-        self._take_rest_soon()
+        if self._rest:
+            self._take_rest_soon()
         return len(data)
 
     def _take_rest_soon(self) -> None:

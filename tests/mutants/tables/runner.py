@@ -259,9 +259,7 @@ MUTANTS: list[Mutant] = [
         "        if number != self.number or self.over:",
         "        if number != self.number:",
     ),
-    batch(
-        "another batch is spoken of", "        if number != self.number or self.over:", "        if self.over:"
-    ),
+    batch("another batch is spoken of", "        if number != self.number or self.over:", "        if self.over:"),
     batch(
         "jobs that did not start pay for the one that crashed",
         "        return [job.id for job in self.jobs[self.reported + 1 :]]",
