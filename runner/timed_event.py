@@ -22,7 +22,8 @@ class TimedEvent:
 
     def set(self) -> None:
         self._is_set = True
-        self._end_wait()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(True)
 
     def clear(self) -> None:
         self._is_set = False
@@ -54,8 +55,4 @@ class TimedEvent:
         if self._loop.time() < self._until:
             self._move_timer()
         else:
-            self._end_wait()
-
-    def _end_wait(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(self._is_set)
+            self._waiter.set_result(False)

@@ -102,8 +102,25 @@ class Wire:
 
     def drain_log(self) -> None:
         """Take in the text that is in the pipe now, within one turn's measure."""
-        if self._log_open and not self._closed:
-            self._read_log()
+        if not self._log_open or self._closed:
+            return
+        for _ in range(_LOG_STEPS):
+            try:
+                data = os.read(self._child.log_fd, _PIPE_BYTES)
+            except BlockingIOError:
+                return
+            if not data:
+                self._log_open = False
+                self._loop.remove_reader(self._child.log_fd)
+                return
+            self._log.feed(data)
+            if self._log.is_too_much:
+                self._log_open = False
+                self._loop.remove_reader(self._child.log_fd)
+                self._lost(OutputError(f"printed more than {self._log.total_bytes >> 20} MB"))
+                return
+            if len(data) >= _PIPE_BYTES:
+                return  # it may take a while to search so much for secrets: the loop goes round first
 
     async def drain(self) -> None:
         """Take in the replies that a context left behind when it ended: as much as a pipe can hold, and no more.
@@ -256,7 +273,7 @@ class Wire:
         in its own write."""
         wait_s = 0.0 if self._log.masker is None else self._flow.searches.wait_s(self._tenant)
         if not wait_s:
-            self._read_log()
+            self.drain_log()
             return
         self._loop.remove_reader(self._child.log_fd)
         self._log_resume = self._loop.call_later(wait_s, self._log_again)
@@ -265,22 +282,3 @@ class Wire:
         self._log_resume = None
         if self._log_open:
             self._loop.add_reader(self._child.log_fd, self._log_readable)
-
-    def _read_log(self) -> None:
-        for _ in range(_LOG_STEPS):
-            try:
-                data = os.read(self._child.log_fd, _PIPE_BYTES)
-            except BlockingIOError:
-                return
-            if not data:
-                self._log_open = False
-                self._loop.remove_reader(self._child.log_fd)
-                return
-            self._log.feed(data)
-            if self._log.is_too_much:
-                self._log_open = False
-                self._loop.remove_reader(self._child.log_fd)
-                self._lost(OutputError(f"printed more than {self._log.total_bytes >> 20} MB"))
-                return
-            if len(data) >= _PIPE_BYTES:
-                return  # it may take a while to search so much for secrets: the loop goes round first
