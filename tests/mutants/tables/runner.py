@@ -46,6 +46,11 @@ MUTANTS: list[Mutant] = [
         "if self._timer is None or self._timer.when() > self._until:",
         "if self._timer is None:",
     ),
+    pool(
+        "a start that failed keeps its memory",
+        "            self._memory.give_back(owner, memory_bytes)\n            raise\n        seat.owner",
+        "            raise\n        seat.owner",
+    ),
     timed_event("a timer is left behind", "            self._timer.cancel()\n", ""),
     in_file("functory/execution/trial_runs.py", "tests/service/test_trial_runs.py")(
         "whoever may cancel jobs ends what runs outside the queue",

@@ -152,9 +152,10 @@ async def test_a_start_that_fails_gives_its_place_back() -> None:
         raise OSError("no")
 
     with pytest.raises(OSError, match="no"):
-        async with bench.pool.borrow(ContextKey("acme", "a"), fail):
+        async with bench.pool.borrow(ContextKey("acme", "a"), fail, 400):
             pytest.fail("there is no context to use")
     assert bench.pool.gauges()["contexts"] == 0
+    assert bench.pool._memory.taken_bytes == 0
     await bench.use("a")
     await bench.pool.close()
 
