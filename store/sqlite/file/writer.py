@@ -91,8 +91,8 @@ class Writer:
             self._queue.put(_Stop(), bulk=True)
             await asyncio.to_thread(thread.join)
 
-    async def call(self, work: Callable[[Tx], T], *, bulk: bool = False) -> T:
-        """Run work in a write transaction; return its result when that is committed. bulk: it may take long,
+    def call(self, work: Callable[[Tx], T], *, bulk: bool = False) -> "asyncio.Future[T]":
+        """Run work in a write transaction; the future has its result when that is committed. bulk: it may take long,
         and lets others pass.
 
         A caller that is cancelled stops waiting; the operation is committed, or fails, without it.
@@ -101,7 +101,7 @@ class Writer:
             raise StoreClosed(f"the store {self._path} is not open")
         future: asyncio.Future[T] = self._loop.create_future()
         self._queue.put(_Operation(work, future, bulk), bulk=bulk)
-        return await future
+        return future
 
     def _open(self) -> apsw.Connection:
         check_library()
