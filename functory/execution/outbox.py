@@ -18,9 +18,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar
 
 from functory.execution.afterwards import NOTHING_MORE, Afterwards
 from functory.execution.ending_admission import EndingAdmission
@@ -32,12 +32,14 @@ from functory.execution.wishes import Wish, creations_of, go_into_the_store, jou
 from functory.intake.admission import Admission
 from functory.intake.former_tenants import deliveries_of_former_tenants
 from functory.intake.intake import Intake
+from functory.loops.couriers import Couriers
 from functory.loops.courtesy import LONG_STEP
+from functory.loops.next_time import NextTime
 from functory.loops.shared import Shared
 from functory.tenant_limits import TenantLimits
 from journal import JournalUnavailable
 from runner.flow import Flow
-from store.base import Discard, EndOfRun, Job, MakingEnd, Release, ReleaseReport, Unclaim
+from store.base import Discard, Job, MakingEnd, Release, ReleaseReport, Unclaim
 from store.errors import StoreUnavailable
 from vocabulary.names import tenant_of
 
@@ -53,7 +55,7 @@ _PIECE_BYTES: Final = 8 << 20
 _NO_SIZES: Final[Mapping[tuple[str, int], int]] = MappingProxyType({})
 _NOTHING_FOLLOWS: Final[Mapping[tuple[str, int], Afterwards]] = MappingProxyType({})
 _T = TypeVar("_T")
-_JOB, _RELEASE, _WANTED = itemgetter(0), itemgetter(1), itemgetter(2)
+_JOB, _RELEASE, _WANTED, _OUTCOME = itemgetter(0), itemgetter(1), itemgetter(2), attrgetter("outcome")
 
 
 class Outbox:
@@ -90,9 +92,9 @@ class Outbox:
         self._pausing: list[Callable[[], None]] = []
         self._lanes: dict[str, list[Ending]] = {}
         """Outcomes that wait, by tenant."""
-        self._deliveries: asyncio.TaskGroup | None = None
-        """One task for each lane, while this runs."""
-        self._delivered = asyncio.Event()
+        self._couriers = Couriers(self._deliver_all)
+        """One for each lane in which something waits."""
+        self._delivered = NextTime()
         self.stale = 0
         """Outcomes that came too late: another delivery has the job."""
         self.refused = 0
@@ -136,8 +138,7 @@ class Outbox:
             lane.extend(endings)
             return
         self._lanes[tenant] = list(endings)
-        if self._deliveries is not None:
-            self._deliveries.create_task(self._deliver_all(tenant), name=f"outcomes of {tenant}")
+        self._couriers.send(tenant)
 
     async def room(self, tenant: str) -> None:
         """Wait while too many outcomes of a tenant are on their way. A slow store slows its slots
@@ -153,14 +154,7 @@ class Outbox:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        async with asyncio.TaskGroup() as deliveries:
-            for tenant in self._lanes:
-                deliveries.create_task(self._deliver_all(tenant))
-            self._deliveries = deliveries
-            try:
-                await asyncio.Event().wait()
-            finally:
-                self._deliveries = None
+        await self._couriers.run(self._lanes)
 
     async def _deliver_all(self, tenant: str) -> None:
         """Record everything in a lane. Outcomes stay in it until they are recorded."""
@@ -169,21 +163,21 @@ class Outbox:
             await asyncio.sleep(0)
         while lane:
             step = self._courtesy.step(tenant, LONG_STEP)
-            batch = self._in_one_write(_first(lane, step), step)
+            batch = _first(lane, step)
+            if self._sizes:
+                batch = self._in_one_write(batch, step)
             await self._deliver(await self._admission.admitted(tenant, batch, self._afterwards))
             del lane[: len(batch)]
-            self._let_go(tenant, batch)
+            if self._sizes or self._afterwards:
+                self._let_go(tenant, batch)
             for listener in self._listeners:
                 listener(batch)
             if not lane:
                 del self._lanes[tenant]
-            delivered, self._delivered = self._delivered, asyncio.Event()
-            delivered.set()
+            self._delivered.tell()
 
     def _in_one_write(self, batch: list[Ending], most_made: int) -> list[Ending]:
         """As many of them as make a write of a sensible size, with the jobs that they made, and at least one."""
-        if not self._sizes:
-            return batch
         size_bytes = made = 0
         for number, (job, _, wanted) in enumerate(batch):
             size_bytes += self._sizes.get((job.id, job.token), 0)
@@ -204,11 +198,11 @@ class Outbox:
         if any(map(_WANTED, batch)):
             batch = await self._of_this_tenant(batch)
             makers = [ending for ending in batch if go_into_the_store(ending[0], ending[2])]
-        if makers:
-            batch = [ending for ending in batch if not go_into_the_store(ending[0], ending[2])]
+            others = [ending for ending in batch if not go_into_the_store(ending[0], ending[2])]
+            batch = await self._write_wanted(others)
         if batch:
-            await self._release(await self._write_wanted(batch))
-        for some in _in_pieces(makers):
+            await self._release(batch)
+        for some in _in_pieces(makers) if makers else ():
             await self._end_makers([(maker, self._making_end(*maker[1:])) for maker in some])
 
     async def _of_this_tenant(self, batch: Sequence[Admitted]) -> Sequence[Admitted]:
@@ -304,9 +298,7 @@ class Outbox:
     async def _record(self, batch: Sequence[Admitted]) -> None:
         straight, ids = self._straight, set[str]()
         if straight is not None:
-            every = [job.id for job, _, _ in batch]
-            await straight.showing.settled(every)
-            ids = straight.among(every)
+            ids = await straight.among([job.id for job, _, _ in batch])
             if len(ids) == len(batch):
                 await self._record_straight(straight, batch)
                 return
@@ -328,7 +320,8 @@ class Outbox:
         position, ended_ms = self._intake.position(), self._now()
         add = partial(add_ended, self._store, self._owner, new, releases, ended_ms=ended_ms, position=position)
         straight.ending.begin(ids)
-        report = await self._until_it_works(lambda: straight.ending.told(ids, add(now_ms=self._now())))
+        failed = partial(straight.ending.failed, ids)
+        report = await self._until_it_works(lambda: add(now_ms=self._now()), failed)
         straight.recorded(jobs, releases, set(report.stale), ended_ms)
         await self._intake.arrived(ids, position)
         self._note(batch, report)
@@ -344,10 +337,13 @@ class Outbox:
             witness(batch, report)
         if self._job_log is not None:
             stopped = _stopped(batch, stale)
-            jobs, releases = list(map(_JOB, stopped)), map(_RELEASE, stopped)
-            self._job_log.stopped(jobs, [release.outcome for release in releases], self._now())
+            outcomes = list(map(_OUTCOME, map(_RELEASE, stopped)))
+            self._job_log.stopped(list(map(_JOB, stopped)), outcomes, self._now())
 
-    async def _until_it_works(self, call: Callable[[], Awaitable[_T]]) -> _T:
+    async def _until_it_works(
+        self, call: Callable[[], Awaitable[_T]], failed: Callable[[str], None] | None = None
+    ) -> _T:
+        """failed: is told why it did not, each time."""
         has_failed = False
         while True:
             try:
@@ -357,6 +353,8 @@ class Outbox:
                 if not has_failed:
                     log.warning("outbox.waiting", extra={"reason": str(error)})
                 has_failed = True
+                if failed is not None:
+                    failed(str(error))
                 await asyncio.sleep(_PAUSE_S)
 
     def _now(self) -> int:
@@ -367,7 +365,7 @@ def _first(lane: list[Ending], count: int) -> list[Ending]:
     """The first endings of a lane, at most `count`, with no job twice. A daemon that lost a lease and claimed the job
     again may end both deliveries at the same moment, and the store takes an id only once in a call."""
     endings = lane[:count]
-    if len({job.id for job, _, _ in endings}) < len(endings):
+    if len(endings) > 1 and len({job.id for job, _, _ in endings}) < len(endings):
         seen: set[str] = set()
         for number, (job, _, _) in enumerate(endings):
             if job.id in seen:
@@ -389,9 +387,9 @@ def _in_pieces(makers: Sequence[Admitted]) -> Iterator[Sequence[Admitted]]:
         yield piece
 
 
-def _stopped(batch: Sequence[Admitted], stale: Sequence[str]) -> Sequence[tuple[Job, EndOfRun | Discard, Any]]:
+def _stopped(batch: Sequence[Admitted], stale: Sequence[str]) -> Sequence[Admitted]:
     """Those that stopped: not the ones given back, nor those that another delivery has."""
     if stale or Unclaim in set(map(type, map(_RELEASE, batch))):
         lost = set(stale)
         batch = [ending for ending in batch if not isinstance(ending[1], Unclaim) and ending[0].id not in lost]
-    return cast("Sequence[tuple[Job, EndOfRun | Discard, Any]]", batch)
+    return batch
