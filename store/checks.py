@@ -188,18 +188,16 @@ def check_new_jobs(jobs: Sequence[NewJob], *, start_at_once: bool = False) -> No
     check_batch("add_jobs", len(jobs))
     if not jobs:
         return
-    ids, jobtypes, payloads, due, created, priorities, domains, options, leases, indexed, *rest = zip(
-        *jobs, strict=True
-    )
+    ids, jobtypes, data, due, created, priorities, domains, options, retries, indexed, *rest = zip(*jobs, strict=True)
     for jobtype in set(jobtypes):
         checked_tenant_of(jobtype)
     is_plain = (
         are_job_ids(ids)
         and _PRIORITIES.issuperset(priorities)
         and are_times(due, created)
-        and max(map(len, payloads)) <= MAX_DATA_BYTES
+        and max(map(len, data)) <= MAX_DATA_BYTES
         and not any(map(any, (domains, options, *rest)))
-        and set(leases) == {None}
+        and set(retries) == {None}
     )
     if is_plain and not (start_at_once and any(indexed)):
         return

@@ -41,6 +41,7 @@ from journal import JournalUnavailable
 from runner.flow import Flow
 from store.base import Discard, Job, MakingEnd, Release, ReleaseReport, Unclaim
 from store.errors import StoreUnavailable
+from vocabulary.columns import fields
 from vocabulary.names import tenant_of
 
 log = logging.getLogger("functory.outbox")
@@ -55,6 +56,7 @@ _PIECE_BYTES: Final = 8 << 20
 _NO_SIZES: Final[Mapping[tuple[str, int], int]] = MappingProxyType({})
 _NOTHING_FOLLOWS: Final[Mapping[tuple[str, int], Afterwards]] = MappingProxyType({})
 _T = TypeVar("_T")
+_ID: Final = fields(Job, "id")
 _JOB, _RELEASE, _WANTED, _OUTCOME = itemgetter(0), itemgetter(1), itemgetter(2), attrgetter("outcome")
 
 
@@ -162,10 +164,7 @@ class Outbox:
         if self._waits_a_turn:
             await asyncio.sleep(0)
         while lane:
-            step = self._courtesy.step(tenant, LONG_STEP)
-            batch = _first(lane, step)
-            if self._sizes:
-                batch = self._in_one_write(batch, step)
+            batch = lane[:] if len(lane) == 1 else self._next_of(tenant, lane)
             await self._deliver(await self._admission.admitted(tenant, batch, self._afterwards))
             del lane[: len(batch)]
             if self._sizes or self._afterwards:
@@ -175,6 +174,11 @@ class Outbox:
             if not lane:
                 del self._lanes[tenant]
             self._delivered.tell()
+
+    def _next_of(self, tenant: str, lane: list[Ending]) -> list[Ending]:
+        step = self._courtesy.step(tenant, LONG_STEP)
+        batch = _first(lane, step)
+        return self._in_one_write(batch, step) if self._sizes else batch
 
     def _in_one_write(self, batch: list[Ending], most_made: int) -> list[Ending]:
         """As many of them as make a write of a sensible size, with the jobs that they made, and at least one."""
@@ -209,7 +213,7 @@ class Outbox:
         """Without the new jobs of jobs whose tenant was deleted, and whose name another has now. Their ends are stale,
         but the journal would have the new jobs before the store can say so."""
         jobs = [job for job, _, wishes in batch if wishes]
-        gone = await self._until_it_works(lambda: deliveries_of_former_tenants(self._store, jobs, self._now()))
+        gone = await self._until_it_works(lambda: deliveries_of_former_tenants(self._store, jobs, self._clock.now_ms()))
         if not gone:
             return batch
         log.warning("outbox.tenant_deleted", extra={"jobs": len(gone), "first": min(gone)})
@@ -257,14 +261,14 @@ class Outbox:
     def _making_end(self, release: Release, wishes: Sequence[Wish]) -> MakingEnd:
         """The ids of the new jobs stay the same, however often it is written."""
         assert not isinstance(release, Unclaim | Discard)
-        return MakingEnd(release, creations_of(wishes, self._journal.take_ids(len(wishes)), self._now()))
+        return MakingEnd(release, creations_of(wishes, self._journal.take_ids(len(wishes)), self._clock.now_ms()))
 
     async def _record_with_jobs(self, makers: Sequence[tuple[Admitted, MakingEnd]]) -> None:
         """End runs together with the jobs that they made."""
         recorded: list[Admitted] = [(job, release, ()) for (job, release, _), _ in makers]
         if self._straight is not None:
             await self._straight.showing.show_all([job.id for job, _, _ in recorded])  # such an end needs them there
-        now_ms, ends = self._now(), [end for _, end in makers]
+        now_ms, ends = self._clock.now_ms(), [end for _, end in makers]
         report = await self._until_it_works(lambda: self._store.release_with_jobs(self._owner, ends, now_ms=now_ms))
         if self._straight is not None:
             self._straight.released(recorded, report.stale)
@@ -283,7 +287,10 @@ class Outbox:
 
     async def _release_refused(self, job: Job, release: Release, error: Exception) -> None:
         _, end, _ = await self._refused(job, release, error)
-        for one in (end, without_run(end, self._now())):  # what is kept of the run may be what the store refuses
+        for one in (
+            end,
+            without_run(end, self._clock.now_ms()),
+        ):  # what is kept of the run may be what the store refuses
             try:
                 await self._record([(job, one, ())])
             except REFUSED as again:
@@ -298,30 +305,30 @@ class Outbox:
     async def _record(self, batch: Sequence[Admitted]) -> None:
         straight, ids = self._straight, set[str]()
         if straight is not None:
-            ids = await straight.among([job.id for job, _, _ in batch])
+            every = list(map(_ID, map(_JOB, batch)))
+            ids = await straight.among(every)
             if len(ids) == len(batch):
-                await self._record_straight(straight, batch)
+                await self._record_straight(straight, every, batch)
                 return
         known = [ending for ending in batch if ending[0].id not in ids] if ids else batch
-        releases = [release for _, release, _ in known]
-        report = await self._until_it_works(lambda: self._store.release_jobs(self._owner, releases, now_ms=self._now()))
+        release = partial(self._store.release_jobs, self._owner, [release for _, release, _ in known])
+        report = await self._until_it_works(lambda: release(now_ms=self._clock.now_ms()))
         if straight is not None:
             straight.released(known, report.stale)
         self._note(known, report)
         if ids:
             await self._record([ending for ending in batch if ending[0].id in ids])  # which may be shown by now
 
-    async def _record_straight(self, straight: StraightWay, batch: Sequence[Admitted]) -> None:
+    async def _record_straight(self, straight: StraightWay, ids: Sequence[str], batch: Sequence[Admitted]) -> None:
         """Jobs that the store need not have: they are added with their end, and the journal's position with them. From
         now on they are not shown as running."""
         jobs, releases = list(map(_JOB, batch)), list(map(_RELEASE, batch))
-        ids = [job.id for job in jobs]
         new = straight.new_jobs(ids)
-        position, ended_ms = self._intake.position(), self._now()
+        position, ended_ms = self._intake.position(), self._clock.now_ms()
         add = partial(add_ended, self._store, self._owner, new, releases, ended_ms=ended_ms, position=position)
         straight.ending.begin(ids)
         failed = partial(straight.ending.failed, ids)
-        report = await self._until_it_works(lambda: add(now_ms=self._now()), failed)
+        report = await self._until_it_works(lambda: add(now_ms=self._clock.now_ms()), failed)
         straight.recorded(jobs, releases, set(report.stale), ended_ms)
         await self._intake.arrived(ids, position)
         self._note(batch, report)
@@ -338,7 +345,7 @@ class Outbox:
         if self._job_log is not None:
             stopped = _stopped(batch, stale)
             outcomes = list(map(_OUTCOME, map(_RELEASE, stopped)))
-            self._job_log.stopped(list(map(_JOB, stopped)), outcomes, self._now())
+            self._job_log.stopped(list(map(_JOB, stopped)), outcomes, self._clock.now_ms())
 
     async def _until_it_works(
         self, call: Callable[[], Awaitable[_T]], failed: Callable[[str], None] | None = None
@@ -357,15 +364,12 @@ class Outbox:
                     failed(str(error))
                 await asyncio.sleep(_PAUSE_S)
 
-    def _now(self) -> int:
-        return self._clock.now_ms()
-
 
 def _first(lane: list[Ending], count: int) -> list[Ending]:
     """The first endings of a lane, at most `count`, with no job twice. A daemon that lost a lease and claimed the job
     again may end both deliveries at the same moment, and the store takes an id only once in a call."""
     endings = lane[:count]
-    if len(endings) > 1 and len({job.id for job, _, _ in endings}) < len(endings):
+    if len({job.id for job, _, _ in endings}) < len(endings):
         seen: set[str] = set()
         for number, (job, _, _) in enumerate(endings):
             if job.id in seen:

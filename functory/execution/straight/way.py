@@ -222,7 +222,7 @@ class StraightWay:
         return here - self.showing.shown.keys() if self.showing.shown else here
 
     def new_jobs(self, ids: Iterable[str]) -> list[NewJob]:
-        return [self._running[job_id] for job_id in ids]
+        return list(map(self._running.__getitem__, ids))
 
     def recorded(self, jobs: Sequence[Job], releases: Sequence[Release], stale: Container[str], now_ms: int) -> None:
         """The store has them with their end. Who waits for one of them may have it from here."""
