@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import pytest
 
-from store.base import Creation
+from store.base import Archive, Creation
 from store.errors import (
     InvalidValue,
     StoreClosed,
@@ -20,7 +20,7 @@ from store.errors import (
 from store.sqlite import SqliteStore
 from store.sqlite.file import writer
 from store.sqlite.file.writer import Tx, Writer
-from tests.support.jobs import JOBTYPE, OWNER, T0, TENANT, archive, claim, job_id, new_job, new_jobs
+from tests.support.jobs import JOBTYPE, OWNER, T0, TENANT, archive, claim, job_id, new_job, new_jobs, outcome
 from tests.support.store_audit import check_counters
 
 
@@ -172,6 +172,18 @@ async def test_buckets_are_not_remembered_from_a_transaction_that_failed(store: 
     await store.release_jobs(OWNER, [archive(third)], now_ms=T0)
     (bucket,) = await store.get_buckets(TENANT, width_ms=60_000, since_ms=0, until_ms=T0 + 60_000)
     assert (bucket.ok, bucket.duration.count) == (2, 2)
+
+
+@pytest.mark.parametrize("tenants", [1, 2, 5, 9])
+async def test_ends_of_several_tenants_in_one_transaction_count_once(store: SqliteStore, tenants: int) -> None:
+    """However many totals that makes, and with whatever the statement is filled up."""
+    names = [f"acme{number}" for number in range(tenants)]
+    jobs = [new_job(number, jobtype=f"{name}-x") for number, name in enumerate(names)]
+    releases = [Archive(job.id, 1, outcome(duration_us=1000)) for job in jobs]
+    for _ in range(2):  # the second finds all of them there already
+        await store.add_ended_jobs(OWNER, jobs, releases, now_ms=T0)
+    for name in names:
+        await check_counters(store, name, T0)
 
 
 async def test_a_short_operation_does_not_wait_for_a_bulk_one_behind_it(store: SqliteStore, tmp_path: Path) -> None:
