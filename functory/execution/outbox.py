@@ -165,7 +165,8 @@ class Outbox:
             await asyncio.sleep(0)
         while lane:
             batch = lane[:] if len(lane) == 1 else self._next_of(tenant, lane)
-            await self._deliver(await self._admission.admitted(tenant, batch, self._afterwards))
+            admitted = await self._admission.admitted(tenant, batch, self._afterwards)
+            await (self._deliver_wanted(admitted) if any(map(_WANTED, admitted)) else self._release(admitted))
             del lane[: len(batch)]
             if self._sizes or self._afterwards:
                 self._let_go(tenant, batch)
@@ -197,16 +198,14 @@ class Outbox:
             for job, _, _ in batch:
                 self._afterwards.pop((job.id, job.token), None)
 
-    async def _deliver(self, batch: Sequence[Admitted]) -> None:
-        makers: list[Admitted] = []
-        if any(map(_WANTED, batch)):
-            batch = await self._of_this_tenant(batch)
-            makers = [ending for ending in batch if go_into_the_store(ending[0], ending[2])]
-            others = [ending for ending in batch if not go_into_the_store(ending[0], ending[2])]
-            batch = await self._write_wanted(others)
-        if batch:
-            await self._release(batch)
-        for some in _in_pieces(makers) if makers else ():
+    async def _deliver_wanted(self, batch: Sequence[Admitted]) -> None:
+        """With the jobs that they asked for."""
+        batch = await self._of_this_tenant(batch)
+        makers = [ending for ending in batch if go_into_the_store(ending[0], ending[2])]
+        others = [ending for ending in batch if not go_into_the_store(ending[0], ending[2])]
+        if others:
+            await self._release(await self._write_wanted(others))
+        for some in _in_pieces(makers):
             await self._end_makers([(maker, self._making_end(*maker[1:])) for maker in some])
 
     async def _of_this_tenant(self, batch: Sequence[Admitted]) -> Sequence[Admitted]:
@@ -311,8 +310,8 @@ class Outbox:
                 await self._record_straight(straight, every, batch)
                 return
         known = [ending for ending in batch if ending[0].id not in ids] if ids else batch
-        release = partial(self._store.release_jobs, self._owner, [release for _, release, _ in known])
-        report = await self._until_it_works(lambda: release(now_ms=self._clock.now_ms()))
+        ends, clock = list(map(_RELEASE, known)), self._clock
+        report = await self._until_it_works(lambda: self._store.release_jobs(self._owner, ends, now_ms=clock.now_ms()))
         if straight is not None:
             straight.released(known, report.stale)
         self._note(known, report)

@@ -279,8 +279,8 @@ MUTANTS: list[Mutant] = [
     ),
     outbox(
         "new jobs are written after the outcome",
-        "            batch = await self._write_wanted(others)\n        if batch:\n            await self._release(batch)\n",
-        "            batch = others\n        if batch:\n            await self._release(batch)\n            await self._write_wanted(batch)\n",
+        "            await self._release(await self._write_wanted(others))",
+        "            await self._release(others)\n            await self._write_wanted(others)",
     ),
     outbox(
         "a write of two thousand outcomes has the two million jobs that they made",
