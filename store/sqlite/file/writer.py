@@ -202,15 +202,17 @@ class Writer:
         """The last one taken, with those behind it that can be run together with it: they are taken, too."""
         start = len(taken) - 1
         joint = taken[start].joint
+        if joint is None:
+            return taken[start:]
 
         def fits(one: _Operation | _Stop) -> bool:
             its = one.joint if isinstance(one, _Operation) else None
-            return its is not None and joint is not None and its.work is joint.work and its.may(its.brings)
+            is_alike = its is not None and its.work is joint.work and its.may(its.brings)
+            return is_alike and (len(taken) > start + 1 or joint.may(joint.brings))
 
-        if joint is not None and joint.may(joint.brings):
-            most = start + MAX_TOGETHER
-            while len(taken) < most and isinstance(more := self._queue.take_short_now(fits), _Operation):
-                taken.append(more)
+        most = start + MAX_TOGETHER
+        while len(taken) < most and isinstance(more := self._queue.take_short_now(fits), _Operation):
+            taken.append(more)
         return taken[start:]
 
     def _run_some(
