@@ -33,6 +33,7 @@ from store.values.job_changes import JobChange
 from store.values.jobs import Archive, Creation, Discard, Finish, NewJob, Outcome, Rearm, Release, Retry, Unclaim
 from store.values.records import ApiKey, AuditEvent, Content, NewHandler, RateDomain, Secret, Tenant
 from store.values.scoreboard import MAX_BUCKETS, RESOLUTIONS
+from vocabulary.columns import fields
 from vocabulary.names import MAX_LABEL_CHARS, are_job_ids
 from vocabulary.states import FINAL_CODES, Code
 from vocabulary.time_text import MAX_TIME_MS
@@ -180,45 +181,39 @@ def check_names(jobs: Sequence[NewJob]) -> None:
             raise InvalidValue(f"the unique name {job.unique!r} appears twice, with different parents")
 
 
-def check_new_jobs(jobs: Sequence[NewJob]) -> None:
+def check_new_jobs(jobs: Sequence[NewJob], *, start_at_once: bool = False) -> None:
     """All jobs of a bulk add. Tens of thousands a second pass here, so one look at each column settles a plain batch;
-    only another one is looked at job by job, for the words."""
+    only another one is looked at job by job, for the words. start_at_once: they must have nothing that a claim would
+    have had to look at."""
     check_batch("add_jobs", len(jobs))
     if not jobs:
         return
-    ids, jobtypes, payloads, due, created, priorities, domains, options, retry_afters, *rest = zip(*jobs, strict=True)
-    _, repeats, uniques, parents, keys = rest
+    ids, jobtypes, data, due, created, priorities, domains, options, retries, indexed, *rest = zip(*jobs, strict=True)
     for jobtype in set(jobtypes):
         checked_tenant_of(jobtype)
     is_plain = (
         are_job_ids(ids)
-        and set(priorities) <= _PRIORITIES
-        and are_times(due)
-        and are_times(created)
-        and max(map(len, payloads)) <= MAX_DATA_BYTES
-        and not any(map(any, (domains, options, repeats, uniques, parents, keys)))
-        and set(retry_afters) == {None}
+        and _PRIORITIES.issuperset(priorities)
+        and are_times(due, created)
+        and max(map(len, data)) <= MAX_DATA_BYTES
+        and not any(map(any, (domains, options, *rest)))
+        and set(retries) == {None}
     )
-    if is_plain:
+    if is_plain and not (start_at_once and any(indexed)):
         return
     for job in jobs:
         check_new_job(job)
         if job.unique or job.parent:
             raise InvalidValue(f"job {job.id} has a unique name or a parent: create_jobs adds such a job")
-
-
-def check_plain_jobs(jobs: Sequence[NewJob]) -> None:
-    """Of jobs that pass check_new_jobs: nothing that a claim would have had to look at."""
-    for job in jobs:
-        if job.domain or job.key or job.retry_after_ms is not None or job.indexed or job.repeat:
+        if start_at_once and (job.domain or job.key or job.retry_after_ms is not None or job.indexed or job.repeat):
             raise InvalidValue(f"job {job.id} is not plain: add_jobs adds such a job, and claim_jobs starts it")
 
 
 _PRIORITIES: Final = frozenset(PRIORITIES)
 
 
-def are_times(times_ms: Sequence[int]) -> bool:
-    return min(times_ms) >= 0 and max(times_ms) <= MAX_TIME_MS
+def are_times(*columns_ms: Sequence[int]) -> bool:
+    return min(map(min, columns_ms)) >= 0 and max(map(max, columns_ms)) <= MAX_TIME_MS
 
 
 def check_claim(limit: int, max_bytes: int, max_per_key: int | None) -> None:
@@ -236,15 +231,20 @@ _CODES_OF: Final[dict[type[Release], frozenset[Code]]] = {
     Rearm: FINAL_CODES - {Code.CANCELLED},
 }
 _EXITCODES: Final = frozenset(range(1000))
+_ID, _OUTCOME = fields(Archive, "id"), fields(Archive, "outcome")
+"""The id stands first in every release."""
 
 
 def check_releases(releases: Sequence[Release]) -> None:
     """All releases of a batch: plain endings in one look at each column, as in check_new_jobs, others one by one."""
     check_batch("release_jobs", len(releases))
-    if len({release[0] for release in releases}) != len(releases):
+    if len(set(map(_ID, releases))) != len(releases):
         raise InvalidValue("release_jobs: the same job id twice in one batch")
-    if _are_plain([release[2] for release in releases if type(release) is Archive]):
-        releases = [release for release in releases if type(release) is not Archive]
+    archives = [release for release in releases if type(release) is Archive]
+    if _are_plain(list(map(_OUTCOME, archives))):
+        releases = (
+            [release for release in releases if type(release) is not Archive] if len(archives) < len(releases) else ()
+        )
     for release in releases:
         if isinstance(release, Unclaim):
             continue
@@ -275,7 +275,8 @@ def _are_plain(outcomes: Sequence[Outcome]) -> bool:
         and max(map(len, filter(None, logs)), default=0) <= MAX_LOG_BYTES
         and not any(fingerprints)
         and not any(messages)
-        and all(len(isolation) <= 32 and isolation.isascii() for isolation in set(isolations))
+        and max(map(len, isolations)) <= 32
+        and "".join(set(isolations)).isascii()
     )
 
 

@@ -91,6 +91,7 @@ def check_job_id(job_id: str, field: str = "") -> str:
     return job_id
 
 
+@lru_cache(maxsize=64)
 def check_owner(owner: str) -> str:
     if not is_sysid(owner):
         raise InvalidValue(f"{owner!r:.80} is not a sysid: 1 to 8 of [a-z0-9]")

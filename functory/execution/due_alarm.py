@@ -22,6 +22,7 @@ _ASK_PART: Final = 9
 """And this many times as long as a question takes."""
 _OVER: Final = frozenset({Archive, Discard, Finish})
 _RELEASE: Final = itemgetter(1)
+_WANTED: Final = itemgetter(2)
 
 
 class DueAlarm:
@@ -38,7 +39,7 @@ class DueAlarm:
 
     def released(self, endings: Sequence[Ending]) -> None:
         """These were recorded. Some may be tried again, wait for their next round, or have made jobs for later."""
-        if not _OVER.issuperset(map(type, map(_RELEASE, endings))) or any(wishes for _, _, wishes in endings):
+        if not _OVER.issuperset(map(type, map(_RELEASE, endings))) or any(map(_WANTED, endings)):
             self.ask()
 
     async def run(self) -> None:

@@ -7,7 +7,7 @@ reason, which `on_failure` of its handler gets. A log that does not fit is left 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
-from typing import Final, cast
+from typing import Final
 
 from functory.errors import QuotaExceeded
 from functory.execution.afterwards import NOTHING_MORE, Afterwards, passed_on
@@ -37,7 +37,7 @@ class EndingAdmission:
         `afterwards`: of those with `on_failure`, by id and token."""
         limits = self._limits_of(tenant)
         if limits.max_bytes is None and not any(map(_WANTED, batch)):
-            return cast("Sequence[Admitted]", batch)  # nothing wanted, no wishes
+            return batch  # type: ignore[return-value]  # nothing wanted, no wishes
         admitted: list[Admitted] = []
         for job, release, wanted in batch:
             try:

@@ -318,7 +318,7 @@ class Executor:
     async def _run_straight(self, jobtype: str, jobs: list[Job], version: int, who: int) -> None:
         """Run jobs that the store does not have."""
         left: Sequence[Job] = jobs
-        watch: asyncio.TimerHandle | None = None
+        watch = None
         began_s = self._clock.monotonic_s()
         worked_s: float | None = None
         try:

@@ -18,9 +18,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar
 
 from functory.execution.afterwards import NOTHING_MORE, Afterwards
 from functory.execution.ending_admission import EndingAdmission
@@ -32,13 +32,16 @@ from functory.execution.wishes import Wish, creations_of, go_into_the_store, jou
 from functory.intake.admission import Admission
 from functory.intake.former_tenants import deliveries_of_former_tenants
 from functory.intake.intake import Intake
+from functory.loops.couriers import Couriers
 from functory.loops.courtesy import LONG_STEP
+from functory.loops.next_time import NextTime
 from functory.loops.shared import Shared
 from functory.tenant_limits import TenantLimits
 from journal import JournalUnavailable
 from runner.flow import Flow
-from store.base import Discard, EndOfRun, Job, MakingEnd, Release, ReleaseReport, Unclaim
+from store.base import Discard, Job, MakingEnd, Release, ReleaseReport, Unclaim
 from store.errors import StoreUnavailable
+from vocabulary.columns import fields
 from vocabulary.names import tenant_of
 
 log = logging.getLogger("functory.outbox")
@@ -53,7 +56,8 @@ _PIECE_BYTES: Final = 8 << 20
 _NO_SIZES: Final[Mapping[tuple[str, int], int]] = MappingProxyType({})
 _NOTHING_FOLLOWS: Final[Mapping[tuple[str, int], Afterwards]] = MappingProxyType({})
 _T = TypeVar("_T")
-_JOB, _RELEASE, _WANTED = itemgetter(0), itemgetter(1), itemgetter(2)
+_ID: Final = fields(Job, "id")
+_JOB, _RELEASE, _WANTED, _OUTCOME = itemgetter(0), itemgetter(1), itemgetter(2), attrgetter("outcome")
 
 
 class Outbox:
@@ -90,9 +94,9 @@ class Outbox:
         self._pausing: list[Callable[[], None]] = []
         self._lanes: dict[str, list[Ending]] = {}
         """Outcomes that wait, by tenant."""
-        self._deliveries: asyncio.TaskGroup | None = None
-        """One task for each lane, while this runs."""
-        self._delivered = asyncio.Event()
+        self._couriers = Couriers(self._deliver_all)
+        """One for each lane in which something waits."""
+        self._delivered = NextTime()
         self.stale = 0
         """Outcomes that came too late: another delivery has the job."""
         self.refused = 0
@@ -136,8 +140,7 @@ class Outbox:
             lane.extend(endings)
             return
         self._lanes[tenant] = list(endings)
-        if self._deliveries is not None:
-            self._deliveries.create_task(self._deliver_all(tenant), name=f"outcomes of {tenant}")
+        self._couriers.send(tenant)
 
     async def room(self, tenant: str) -> None:
         """Wait while too many outcomes of a tenant are on their way. A slow store slows its slots
@@ -153,14 +156,7 @@ class Outbox:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        async with asyncio.TaskGroup() as deliveries:
-            for tenant in self._lanes:
-                deliveries.create_task(self._deliver_all(tenant))
-            self._deliveries = deliveries
-            try:
-                await asyncio.Event().wait()
-            finally:
-                self._deliveries = None
+        await self._couriers.run(self._lanes)
 
     async def _deliver_all(self, tenant: str) -> None:
         """Record everything in a lane. Outcomes stay in it until they are recorded."""
@@ -168,22 +164,25 @@ class Outbox:
         if self._waits_a_turn:
             await asyncio.sleep(0)
         while lane:
-            step = self._courtesy.step(tenant, LONG_STEP)
-            batch = self._in_one_write(_first(lane, step), step)
-            await self._deliver(await self._admission.admitted(tenant, batch, self._afterwards))
+            batch = lane[:] if len(lane) == 1 else self._next_of(tenant, lane)
+            admitted = await self._admission.admitted(tenant, batch, self._afterwards)
+            await (self._deliver_wanted(admitted) if any(map(_WANTED, admitted)) else self._release(admitted))
             del lane[: len(batch)]
-            self._let_go(tenant, batch)
+            if self._sizes or self._afterwards:
+                self._let_go(tenant, batch)
             for listener in self._listeners:
                 listener(batch)
             if not lane:
                 del self._lanes[tenant]
-            delivered, self._delivered = self._delivered, asyncio.Event()
-            delivered.set()
+            self._delivered.tell()
+
+    def _next_of(self, tenant: str, lane: list[Ending]) -> list[Ending]:
+        step = self._courtesy.step(tenant, LONG_STEP)
+        batch = _first(lane, step)
+        return self._in_one_write(batch, step) if self._sizes else batch
 
     def _in_one_write(self, batch: list[Ending], most_made: int) -> list[Ending]:
         """As many of them as make a write of a sensible size, with the jobs that they made, and at least one."""
-        if not self._sizes:
-            return batch
         size_bytes = made = 0
         for number, (job, _, wanted) in enumerate(batch):
             size_bytes += self._sizes.get((job.id, job.token), 0)
@@ -199,15 +198,13 @@ class Outbox:
             for job, _, _ in batch:
                 self._afterwards.pop((job.id, job.token), None)
 
-    async def _deliver(self, batch: Sequence[Admitted]) -> None:
-        makers: list[Admitted] = []
-        if any(map(_WANTED, batch)):
-            batch = await self._of_this_tenant(batch)
-            makers = [ending for ending in batch if go_into_the_store(ending[0], ending[2])]
-        if makers:
-            batch = [ending for ending in batch if not go_into_the_store(ending[0], ending[2])]
-        if batch:
-            await self._release(await self._write_wanted(batch))
+    async def _deliver_wanted(self, batch: Sequence[Admitted]) -> None:
+        """With the jobs that they asked for."""
+        batch = await self._of_this_tenant(batch)
+        makers = [ending for ending in batch if go_into_the_store(ending[0], ending[2])]
+        others = [ending for ending in batch if not go_into_the_store(ending[0], ending[2])]
+        if others:
+            await self._release(await self._write_wanted(others))
         for some in _in_pieces(makers):
             await self._end_makers([(maker, self._making_end(*maker[1:])) for maker in some])
 
@@ -215,7 +212,7 @@ class Outbox:
         """Without the new jobs of jobs whose tenant was deleted, and whose name another has now. Their ends are stale,
         but the journal would have the new jobs before the store can say so."""
         jobs = [job for job, _, wishes in batch if wishes]
-        gone = await self._until_it_works(lambda: deliveries_of_former_tenants(self._store, jobs, self._now()))
+        gone = await self._until_it_works(lambda: deliveries_of_former_tenants(self._store, jobs, self._clock.now_ms()))
         if not gone:
             return batch
         log.warning("outbox.tenant_deleted", extra={"jobs": len(gone), "first": min(gone)})
@@ -263,14 +260,14 @@ class Outbox:
     def _making_end(self, release: Release, wishes: Sequence[Wish]) -> MakingEnd:
         """The ids of the new jobs stay the same, however often it is written."""
         assert not isinstance(release, Unclaim | Discard)
-        return MakingEnd(release, creations_of(wishes, self._journal.take_ids(len(wishes)), self._now()))
+        return MakingEnd(release, creations_of(wishes, self._journal.take_ids(len(wishes)), self._clock.now_ms()))
 
     async def _record_with_jobs(self, makers: Sequence[tuple[Admitted, MakingEnd]]) -> None:
         """End runs together with the jobs that they made."""
         recorded: list[Admitted] = [(job, release, ()) for (job, release, _), _ in makers]
         if self._straight is not None:
             await self._straight.showing.show_all([job.id for job, _, _ in recorded])  # such an end needs them there
-        now_ms, ends = self._now(), [end for _, end in makers]
+        now_ms, ends = self._clock.now_ms(), [end for _, end in makers]
         report = await self._until_it_works(lambda: self._store.release_with_jobs(self._owner, ends, now_ms=now_ms))
         if self._straight is not None:
             self._straight.released(recorded, report.stale)
@@ -289,7 +286,10 @@ class Outbox:
 
     async def _release_refused(self, job: Job, release: Release, error: Exception) -> None:
         _, end, _ = await self._refused(job, release, error)
-        for one in (end, without_run(end, self._now())):  # what is kept of the run may be what the store refuses
+        for one in (
+            end,
+            without_run(end, self._clock.now_ms()),
+        ):  # what is kept of the run may be what the store refuses
             try:
                 await self._record([(job, one, ())])
             except REFUSED as again:
@@ -304,31 +304,30 @@ class Outbox:
     async def _record(self, batch: Sequence[Admitted]) -> None:
         straight, ids = self._straight, set[str]()
         if straight is not None:
-            every = [job.id for job, _, _ in batch]
-            await straight.showing.settled(every)
-            ids = straight.among(every)
+            every = list(map(_ID, map(_JOB, batch)))
+            ids = await straight.among(every)
             if len(ids) == len(batch):
-                await self._record_straight(straight, batch)
+                await self._record_straight(straight, every, batch)
                 return
         known = [ending for ending in batch if ending[0].id not in ids] if ids else batch
-        releases = [release for _, release, _ in known]
-        report = await self._until_it_works(lambda: self._store.release_jobs(self._owner, releases, now_ms=self._now()))
+        ends, clock = list(map(_RELEASE, known)), self._clock
+        report = await self._until_it_works(lambda: self._store.release_jobs(self._owner, ends, now_ms=clock.now_ms()))
         if straight is not None:
             straight.released(known, report.stale)
         self._note(known, report)
         if ids:
             await self._record([ending for ending in batch if ending[0].id in ids])  # which may be shown by now
 
-    async def _record_straight(self, straight: StraightWay, batch: Sequence[Admitted]) -> None:
+    async def _record_straight(self, straight: StraightWay, ids: Sequence[str], batch: Sequence[Admitted]) -> None:
         """Jobs that the store need not have: they are added with their end, and the journal's position with them. From
         now on they are not shown as running."""
         jobs, releases = list(map(_JOB, batch)), list(map(_RELEASE, batch))
-        ids = [job.id for job in jobs]
         new = straight.new_jobs(ids)
-        position, ended_ms = self._intake.position(), self._now()
+        position, ended_ms = self._intake.position(), self._clock.now_ms()
         add = partial(add_ended, self._store, self._owner, new, releases, ended_ms=ended_ms, position=position)
         straight.ending.begin(ids)
-        report = await self._until_it_works(lambda: straight.ending.told(ids, add(now_ms=self._now())))
+        failed = partial(straight.ending.failed, ids)
+        report = await self._until_it_works(lambda: add(now_ms=self._clock.now_ms()), failed)
         straight.recorded(jobs, releases, set(report.stale), ended_ms)
         await self._intake.arrived(ids, position)
         self._note(batch, report)
@@ -344,10 +343,13 @@ class Outbox:
             witness(batch, report)
         if self._job_log is not None:
             stopped = _stopped(batch, stale)
-            jobs, releases = list(map(_JOB, stopped)), map(_RELEASE, stopped)
-            self._job_log.stopped(jobs, [release.outcome for release in releases], self._now())
+            outcomes = list(map(_OUTCOME, map(_RELEASE, stopped)))
+            self._job_log.stopped(list(map(_JOB, stopped)), outcomes, self._clock.now_ms())
 
-    async def _until_it_works(self, call: Callable[[], Awaitable[_T]]) -> _T:
+    async def _until_it_works(
+        self, call: Callable[[], Awaitable[_T]], failed: Callable[[str], None] | None = None
+    ) -> _T:
+        """failed: is told why it did not, each time."""
         has_failed = False
         while True:
             try:
@@ -357,10 +359,9 @@ class Outbox:
                 if not has_failed:
                     log.warning("outbox.waiting", extra={"reason": str(error)})
                 has_failed = True
+                if failed is not None:
+                    failed(str(error))
                 await asyncio.sleep(_PAUSE_S)
-
-    def _now(self) -> int:
-        return self._clock.now_ms()
 
 
 def _first(lane: list[Ending], count: int) -> list[Ending]:
@@ -389,9 +390,9 @@ def _in_pieces(makers: Sequence[Admitted]) -> Iterator[Sequence[Admitted]]:
         yield piece
 
 
-def _stopped(batch: Sequence[Admitted], stale: Sequence[str]) -> Sequence[tuple[Job, EndOfRun | Discard, Any]]:
+def _stopped(batch: Sequence[Admitted], stale: Sequence[str]) -> Sequence[Admitted]:
     """Those that stopped: not the ones given back, nor those that another delivery has."""
     if stale or Unclaim in set(map(type, map(_RELEASE, batch))):
         lost = set(stale)
         batch = [ending for ending in batch if not isinstance(ending[1], Unclaim) and ending[0].id not in lost]
-    return cast("Sequence[tuple[Job, EndOfRun | Discard, Any]]", batch)
+    return batch

@@ -3,13 +3,16 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from functory.execution.endings import Ending
+from functory.loops.deadlines import Deadline, Deadlines
 from functory.loops.job_mark import mark_of
 from store.base import Archive, Discard, Finish
 
 _MOST_HEARD: Final = 20_000
+_OVER: Final = frozenset({Archive, Discard, Finish})
 
 
 class Waiters:
@@ -18,6 +21,7 @@ class Waiters:
 
     def __init__(self, look_again_s: float) -> None:
         self._look_again_s = look_again_s
+        self._looks = Deadlines(look_again_s, partial(_tell, is_news=True))
         self._waiting: dict[int, list[asyncio.Future[bool]]] = {}
         """By mark. Two jobs that share one wake each other, and look again."""
         self._heard: OrderedDict[int, None] = OrderedDict()
@@ -30,7 +34,11 @@ class Waiters:
             return False
         loop, mark = asyncio.get_running_loop(), mark_of(job_id)
         told: asyncio.Future[bool] = loop.create_future()
-        timer = loop.call_later(min(timeout_s, self._look_again_s), _tell, told, timeout_s > self._look_again_s)
+        timer: asyncio.TimerHandle | Deadline[asyncio.Future[bool]]
+        if timeout_s > self._look_again_s:
+            timer = self._looks.begin(told)
+        else:
+            timer = loop.call_later(timeout_s, _tell, told, False)
         self._waiting.setdefault(mark, []).append(told)
         try:
             return await told
@@ -44,6 +52,7 @@ class Waiters:
     def close(self) -> None:
         """Everybody who waits is told that the time is up. Who comes later, too."""
         self._is_closed = True
+        self._looks.close()
         for waiting in self._waiting.values():
             for told in waiting:
                 _tell(told, False)
@@ -51,9 +60,7 @@ class Waiters:
     def released(self, endings: Sequence[Ending]) -> None:
         """The outbox has recorded these: wake whoever waits for a job that is over."""
         if self._waiting:
-            self.ended(
-                [mark_of(release.id) for _, release, _ in endings if isinstance(release, Archive | Discard | Finish)]
-            )
+            self.ended([mark_of(release.id) for _, release, _ in endings if type(release) in _OVER])
 
     def heard(self, marks: Collection[int]) -> None:
         """Another daemon says that jobs with these marks are over."""

@@ -12,10 +12,12 @@ from typing import Final
 
 from journal import Record, parse_id
 from store.base import Job, NewJob, Store
+from vocabulary.columns import fields
 from vocabulary.names import tenant_of
 
 APART_MS: Final = 60_000
 """More than clocks of daemons that share a store may differ."""
+_CREATED: Final = fields(NewJob, "create_ms")
 
 
 def since_ms(created_ms: int, now_ms: int, *, apart_ms: int = APART_MS) -> int:
@@ -31,7 +33,7 @@ async def lines_of_former_tenants(store: Store, lines: Sequence[Record] | Sequen
 
 async def jobs_of_former_tenants(store: Store, jobs: Sequence[NewJob], now_ms: int) -> set[str]:
     """The same. The store is asked only if one of them is old enough for it."""
-    is_old = min(job.create_ms for job in jobs) < now_ms - APART_MS
+    is_old = min(map(_CREATED, jobs)) < now_ms - APART_MS
     return await lines_of_former_tenants(store, jobs, now_ms) if is_old else set()
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from vocabulary.names import tenant_of
 
@@ -24,6 +24,9 @@ class Weight(NamedTuple):
     """Of their payloads."""
 
 
+_NOTHING: Final = Weight()
+
+
 def weigh(jobtypes: Iterable[str], payloads: Iterable[bytes]) -> dict[str, Weight]:
     """By tenant."""
     return weigh_sizes(zip(jobtypes, map(len, payloads), strict=True))
@@ -34,8 +37,8 @@ def weigh_sizes(lines: Iterable[tuple[str, int]]) -> dict[str, Weight]:
     line is little."""
     found: dict[str, Weight] = {}
     for jobtype, pairs in groupby(lines, itemgetter(0)):
-        sizes = [size_bytes for _, size_bytes in pairs]
+        sizes = list(map(itemgetter(1), pairs))
         tenant = tenant_of(jobtype)
-        count, size_bytes = found.get(tenant, Weight())
+        count, size_bytes = found.get(tenant, _NOTHING)
         found[tenant] = Weight(count + len(sizes), size_bytes + sum(sizes))
     return found

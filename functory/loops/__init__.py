@@ -6,6 +6,9 @@ tenant_looks.py looks of a tenant at much, one at a time and shared
 courtesy.py   short steps while somebody with little to do is here; turns.py one of them at a time
 token_alarm.py when types that lack a token may be claimed again
 one_look.py   a question of many, asked once; who knows an older answer does not wait for long
+next_time.py  something that happens again and again, for those who wait for it
+deadlines.py  what is due some time after it began, unless it is over by then: one timer for all
+couriers.py   tasks that each do one thing after the other
 slices.py     long work, in slices that count it
 job_mark.py   a job in four bytes
 job_log.py    a line for each job that enters, starts and stops

@@ -5,8 +5,7 @@ does not end is a loop that is stuck. Calls to the store have timeouts of their 
 short steps that fail, not a long one.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 
 class Progress:
@@ -16,15 +15,9 @@ class Progress:
         self._monotonic_s = monotonic_s
         self._steps: dict[object, tuple[str, float]] = {}
 
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
+    def step(self, name: str) -> "Step":
         """Work that must come to an end."""
-        key = object()
-        self._steps[key] = (name, self._monotonic_s())
-        try:
-            yield
-        finally:
-            del self._steps[key]
+        return Step(self._steps, name, self._monotonic_s())
 
     def beat(self, name: str) -> None:
         """The steps of this name make progress: for a step with many parts, each of which may take its time."""
@@ -40,3 +33,19 @@ class Progress:
         """Names of the loops that have been in one step for longer than this."""
         now_s = self._monotonic_s()
         return sorted({name for name, since_s in self._steps.values() if now_s - since_s > longer_than_s})
+
+
+class Step:
+    """One piece of work, which has begun when this is entered."""
+
+    __slots__ = ("_begun", "_steps")
+
+    def __init__(self, steps: dict[object, tuple[str, float]], name: str, now_s: float) -> None:
+        self._steps = steps
+        self._begun = (name, now_s)
+
+    def __enter__(self) -> None:
+        self._steps[self] = self._begun
+
+    def __exit__(self, *_: object) -> None:
+        del self._steps[self]

@@ -71,7 +71,7 @@ class Histogram:
 
     def encode(self) -> str:
         """Compact text: `cell:count` by spaces, in order of cells."""
-        return " ".join(f"{cell}:{count}" for cell, count in sorted(self.cells.items()))
+        return " ".join([f"{cell}:{count}" for cell, count in sorted(self.cells.items())])
 
     @classmethod
     def decode(cls, text: str) -> "Histogram":

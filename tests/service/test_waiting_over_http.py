@@ -111,7 +111,7 @@ async def test_the_log_of_a_job_that_is_not_kept_is_followed_to_its_end(served: 
 
 
 async def is_awaited(served: Served, job_id: str) -> bool:
-    return bool(served.daemon.straight.recent._waiting["acme", job_id])
+    return job_id in served.daemon.straight.recent.awaited_of("acme")
 
 
 async def test_jobs_that_are_gone_are_shown_as_accepted(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,13 +4,7 @@ Ensures, with the straight way: a job is not shown as running once its end may b
 is kept leaves no trace there, so the job would be added anew, and run again when its lease lapses.
 """
 
-from collections.abc import Awaitable, Iterable
-from typing import TypeVar
-
-from store.errors import StoreUnavailable
-from vocabulary.columns import take_out
-
-_T = TypeVar("_T")
+from collections.abc import Iterable
 
 
 class EndsUnderWay:
@@ -23,20 +17,18 @@ class EndsUnderWay:
         return job_id in self._troubles
 
     def begin(self, ids: Iterable[str]) -> None:
-        self._troubles.update(dict.fromkeys([job_id for job_id in ids if job_id not in self._troubles], ""))
+        for job_id in ids:
+            self._troubles.setdefault(job_id, "")
 
-    async def told(self, ids: Iterable[str], recording: Awaitable[_T]) -> _T:
-        """What `recording` returns. If the store cannot be reached, nobody knows whether it has these ends: they stay
-        under way until it has taken them."""
-        try:
-            return await recording
-        except StoreUnavailable as error:
-            self._troubles.update(dict.fromkeys(ids, str(error)))
-            raise
+    def failed(self, ids: Iterable[str], reason: str) -> None:
+        """The store could not be reached, so nobody knows whether it has these ends: they stay under way until it has
+        taken them."""
+        self._troubles.update(dict.fromkeys(ids, reason))
 
     def over(self, ids: Iterable[str]) -> None:
         """They are recorded, or never will be."""
-        take_out(self._troubles, ids)
+        for job_id in ids:
+            self._troubles.pop(job_id, None)
 
     def leave_out(self, ids: Iterable[str]) -> Iterable[str]:
         """Those of which no end is under way."""

@@ -32,7 +32,7 @@ def running(job: NewJob, owner: str, now_ms: int, until_ms: int) -> JobRecord:
 def ended(job: Job, release: Archive | Discard | Finish, now_ms: int) -> JobRecord:
     """It has never had relatives."""
     outcome = release.outcome
-    archived = job._replace(dt_ms=now_ms + DONE_OFFSET_MS, lock=DONE_LOCK)
+    archived = Job._make((*job[:3], now_ms + DONE_OFFSET_MS, DONE_LOCK, *job[5:]))
     result_bytes = len(outcome.result or b"")
     return JobRecord(
         archived, JobState.ARCHIVED, outcome, outcome.started_ms, now_ms, len(job.data), result_bytes, 0, 0

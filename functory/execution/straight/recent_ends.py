@@ -7,11 +7,10 @@ takes it from here.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Container, Sequence
 from typing import Final, NamedTuple
 
-from store.base import Job, JobRecord
+from store.base import JobRecord
 from vocabulary.clock import Clock
 from vocabulary.names import tenant_of
 
@@ -26,6 +25,7 @@ _QUARTERS: Final = 4
 
 class _End(NamedTuple):
     record: JobRecord
+    size_bytes: int
     is_kept: bool
     ended_s: float
 
@@ -35,15 +35,16 @@ class RecentEnds:
         self._clock = clock
         self._ends: OrderedDict[str, _End] = OrderedDict()
         self._size_bytes = 0
-        self._waiting: Counter[tuple[str, str]] = Counter()
-        """How many wait for a job, by tenant and id."""
+        self._waiting: dict[str, dict[str, int]] = {}
+        """How many wait for a job, by tenant and id; nothing of those for which nobody waits."""
         self._awaited: dict[tuple[str, str], JobRecord] = {}
         """Those of them that have ended and are not kept."""
         self._awaited_bytes: Counter[str] = Counter()
         """By tenant."""
 
-    def is_awaited(self, job: Job) -> bool:
-        return bool(self._waiting) and (tenant_of(job.jobtype), job.id) in self._waiting
+    def awaited_of(self, tenant: str) -> Container[str]:
+        """The ids of its jobs that somebody waits for."""
+        return self._waiting.get(tenant, ())
 
     def add(self, record: JobRecord, *, is_kept: bool) -> None:
         if not is_kept:
@@ -55,7 +56,7 @@ class RecentEnds:
         self._drop(record.job.id)
         if size_bytes > _MOST_BYTES // 4:
             return
-        self._ends[record.job.id] = _End(record, is_kept, self._clock.monotonic_s())
+        self._ends[record.job.id] = _End(record, size_bytes, is_kept, self._clock.monotonic_s())
         self._size_bytes += size_bytes
         while len(self._ends) > _MOST or self._size_bytes > _MOST_BYTES:
             self._drop(next(iter(self._ends)))
@@ -70,30 +71,35 @@ class RecentEnds:
             return None
         return end.record if self._clock.monotonic_s() - end.ended_s <= _LIFE_S else None
 
-    @contextmanager
-    def awaiting(self, tenant: str, job_ids: Sequence[str]) -> Iterator[None]:
+    def awaiting(self, tenant: str, job_ids: Sequence[str]) -> "Awaiting":
         """While this lasts, those of the jobs that end and are not kept can be found."""
-        names = [(tenant, job_id) for job_id in job_ids]
-        self._waiting.update(names)
-        for _, job_id in names:
-            record = self.find(tenant, job_id, also_kept=False)
+        return Awaiting(self, tenant, job_ids)
+
+    def begin_waiting(self, tenant: str, job_ids: Sequence[str]) -> None:
+        waiting = self._waiting.setdefault(tenant, {})
+        for job_id in job_ids:
+            waiting[job_id] = waiting.get(job_id, 0) + 1
+            record = self.find(tenant, job_id, also_kept=False) if job_id in self._ends else None
             if record is not None:
                 self._keep_for_waiting(record)
-        try:
-            yield
-        finally:
-            self._waiting.subtract(names)
-            for name in names:
-                if not self._waiting[name]:
-                    del self._waiting[name]
-                    record = self._let_go(name)
-                    if record is not None:  # who did not get it may ask again
-                        self._remember(record, is_kept=False)
+
+    def end_waiting(self, tenant: str, job_ids: Sequence[str]) -> None:
+        waiting = self._waiting[tenant]
+        for job_id in job_ids:
+            if waiting[job_id] > 1:
+                waiting[job_id] -= 1
+                continue
+            del waiting[job_id]
+            record = self._let_go((tenant, job_id)) if self._awaited else None
+            if record is not None:  # who did not get it may ask again
+                self._remember(record, is_kept=False)
+        if not waiting:
+            del self._waiting[tenant]
 
     def _keep_for_waiting(self, record: JobRecord) -> None:
         name = (tenant_of(record.job.jobtype), record.job.id)
         self._let_go(name)
-        if name in self._waiting and self._has_room(name[0], _size(record)):
+        if name[1] in self.awaited_of(name[0]) and self._has_room(name[0], _size(record)):
             self._awaited[name] = record
             self._awaited_bytes[name[0]] += _size(record)
 
@@ -112,7 +118,24 @@ class RecentEnds:
 
     def _drop(self, job_id: str) -> None:
         end = self._ends.pop(job_id, None)
-        self._size_bytes -= 0 if end is None else _size(end.record)
+        self._size_bytes -= 0 if end is None else end.size_bytes
+
+
+class Awaiting:
+    """That somebody waits for jobs, from its start to its end."""
+
+    __slots__ = ("_ends", "_ids", "_tenant")
+
+    def __init__(self, ends: RecentEnds, tenant: str, job_ids: Sequence[str]) -> None:
+        self._ends = ends
+        self._tenant = tenant
+        self._ids = tuple(job_ids)
+
+    def __enter__(self) -> None:
+        self._ends.begin_waiting(self._tenant, self._ids)
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.end_waiting(self._tenant, self._ids)
 
 
 def _size(record: JobRecord) -> int:

@@ -15,6 +15,7 @@ from functory.execution.straight.arrivals import add_running
 from functory.execution.straight.ends import EndsUnderWay
 from functory.execution.straight.jobs import delivered, never
 from functory.intake.intake import Intake
+from functory.loops.deadlines import Deadline, Deadlines
 from functory.loops.shared import Shared
 from store.base import Job, NewJob
 from store.errors import StoreUnavailable
@@ -52,31 +53,25 @@ class StraightShowing:
         self._ending = ending
         self._lease_ms = lease_ms
         self._on_shown = on_shown
-        self._showing: dict[str, asyncio.Task[str]] = {}
-        """Those that are on their way into the store as running."""
-        self._shown: dict[str, MayStart] = {}
-        """Those that the store has as running, with the question whether their lease still holds."""
+        self.under_way: dict[str, asyncio.Task[str]] = {}
+        """Those that are on their way into the store as running. Changed by nobody else."""
+        self.shown: dict[str, MayStart] = {}
+        """Those that the store has as running, with the question whether their lease still holds. Likewise."""
         self._tasks: set[asyncio.Task[Any]] = set()
-
-    def __contains__(self, job_id: str) -> bool:
-        """Whether the store has it as running."""
-        return job_id in self._shown
-
-    def __len__(self) -> int:
-        return len(self._shown)
+        self._few = Deadlines(_SHOW_AFTER_S, self._show_later)
+        self._many = Deadlines(_SHOW_MANY_AFTER_S, self._show_later)
 
     def forget(self, job_id: str) -> bool:
         """It is over. Returns whether the store had it as running."""
-        return self._shown.pop(job_id, None) is not None
+        return self.shown.pop(job_id, None) is not None
 
-    def watch(self, jobs: Sequence[Job]) -> asyncio.TimerHandle:
+    def watch(self, jobs: Sequence[Job]) -> Deadline[Sequence[Job]]:
         """Show them as running if they are not over in a while. To be cancelled when they are."""
-        after_s = _SHOW_MANY_AFTER_S if len(jobs) > _MANY else _SHOW_AFTER_S
-        return asyncio.get_running_loop().call_later(after_s, self._show_later, [job.id for job in jobs])
+        return (self._many if len(jobs) > _MANY else self._few).begin(jobs)
 
     def may_start(self, jobs: Iterable[Job]) -> bool:
         """Nobody else can have a job that the store does not have; the others must still hold their lease."""
-        return all(self._shown[job.id]([job]) for job in jobs if job.id in self._shown) if self._shown else True
+        return all(self.shown[job.id]([job]) for job in jobs if job.id in self.shown) if self.shown else True
 
     async def show_all(self, ids: Sequence[str]) -> None:
         """Have the store show these as running, those of them that it does not have. Tried until it works."""
@@ -85,28 +80,30 @@ class StraightShowing:
 
     async def show(self, ids: Sequence[str]) -> str:
         """Returns why it could not be done. Who asked may go away: what the store was told is noted all the same."""
-        left = [id_ for id_ in self._ending.leave_out(ids) if id_ in self._running and id_ not in self._shown]
-        if jobs := [self._running[job_id] for job_id in left if job_id not in self._showing]:
+        left = [id_ for id_ in self._ending.leave_out(ids) if id_ in self._running and id_ not in self.shown]
+        if jobs := [self._running[job_id] for job_id in left if job_id not in self.under_way]:
             task = asyncio.create_task(self._add_running(jobs), name="add running jobs")
             task.add_done_callback(lambda _: self._over([job.id for job in jobs]))
             self._keep(task)
-            self._showing.update(dict.fromkeys([job.id for job in jobs], task))
-        under_way = {self._showing[job_id] for job_id in left}
+            self.under_way.update(dict.fromkeys([job.id for job in jobs], task))
+        under_way = {self.under_way[job_id] for job_id in left}
         return next(filter(None, [await asyncio.shield(task) for task in under_way]), "") or self._ending.trouble(ids)
 
     async def settled(self, ids: Sequence[str]) -> None:
         """Wait while some of these are on their way into the store as running. An end of which nothing is kept could
         overtake them there, and they would come back."""
-        while self._showing and (tasks := {self._showing[job_id] for job_id in ids if job_id in self._showing}):
+        while self.under_way and (tasks := {self.under_way[job_id] for job_id in ids if job_id in self.under_way}):
             await asyncio.wait(tasks)
 
     async def close(self) -> None:
+        self._few.close()
+        self._many.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _show_later(self, ids: Sequence[str]) -> None:
-        self._keep(asyncio.create_task(self.show_all(ids), name="show running jobs"))
+    def _show_later(self, jobs: Sequence[Job]) -> None:
+        self._keep(asyncio.create_task(self.show_all([job.id for job in jobs]), name="show running jobs"))
 
     def _keep(self, task: asyncio.Task[Any]) -> None:
         self._tasks.add(task)
@@ -114,7 +111,7 @@ class StraightShowing:
 
     def _over(self, ids: Sequence[str]) -> None:
         for job_id in ids:
-            del self._showing[job_id]
+            del self.under_way[job_id]
 
     async def _add_running(self, jobs: Sequence[NewJob]) -> str:
         now_ms = self._clock.now_ms()
@@ -126,7 +123,7 @@ class StraightShowing:
         shown = [job for job in jobs if job.id in self._running]  # the others have ended meanwhile
         as_sent = [delivered(job, self._owner, now_ms + self._lease_ms) for job in shown if job.id not in gone]
         may_start = self._leases.claimed(as_sent, now_ms)
-        self._shown.update((job.id, never if job.id in gone else may_start) for job in shown)
+        self.shown.update((job.id, never if job.id in gone else may_start) for job in shown)
         await self._intake.arrived([job.id for job in jobs])
         self._on_shown()
         return ""

@@ -29,18 +29,19 @@ from functory.execution.straight.showing import LOOK_AGAIN_S, StraightShowing
 from functory.execution.straight.type_gates import TypeGates
 from functory.execution.straight.waiting_jobs import WaitingJobs
 from functory.intake.intake import Intake
+from functory.loops.next_time import NextTime
 from functory.loops.shared import Shared
 from store.base import Archive, Discard, Finish, Job, JobRecord, NewJob, Release
 from store.errors import StoreUnavailable
-from vocabulary.columns import fields, take_out
+from vocabulary.columns import fields
 from vocabulary.names import tenant_of
 
 _LOOKS: Final = 6
 """So many times in RETURN_AFTER_S it is looked for jobs that were not started, at most."""
-_RELEASE: Final = itemgetter(1)
-_ID: Final = fields(Job, "id")
+_JOB, _RELEASE = itemgetter(0), itemgetter(1)
+_ID, _JOBTYPE = fields(Job, "id"), fields(Job, "jobtype")
+_OVER: Final = Archive | Discard | Finish
 _NEW_ID, _NEW_TYPE, _NEW_DATA = fields(NewJob, "id"), fields(NewJob, "jobtype"), fields(NewJob, "data")
-_OVER: Final = frozenset({Archive, Discard, Finish})
 
 
 class StraightWay:
@@ -80,12 +81,12 @@ class StraightWay:
         self._running: dict[str, NewJob] = {}
         """Started here, and not in the store with its end."""
         self.ending = EndsUnderWay()
+        self._left = NextTime()
         self.showing = StraightShowing(
-            shared, intake, leases, self._running, self.ending, lease_ms=lease_ms, on_shown=self._leave
+            shared, intake, leases, self._running, self.ending, lease_ms=lease_ms, on_shown=self._left.tell
         )
         self._returning: asyncio.TimerHandle | None = None
         self._gathering = Gathering(shared.clock, self._start_gathered)
-        self._left = asyncio.Event()
         self._ended_now: set[str] = set()
         self.recent = RecentEnds(shared.clock)
         gates.when_known(self._on_gates)
@@ -212,49 +213,43 @@ class StraightWay:
 
     # The outbox's half
 
-    def among(self, ids: Iterable[str]) -> set[str]:
-        """Of jobs that stopped, those that must be added with their end. One that the store has is released as any
-        other: if it is not there any more, its tenant was deleted."""
+    async def among(self, ids: Sequence[str]) -> set[str]:
+        """Of jobs that stopped, those that must be added with their end, once it is known of all. One that the store
+        has is released as any other: if it is not there any more, its tenant was deleted."""
+        if self.showing.under_way:
+            await self.showing.settled(ids)
         here = self._running.keys() & ids
-        return {job_id for job_id in here if job_id not in self.showing} if self.showing else here
+        return here - self.showing.shown.keys() if self.showing.shown else here
 
     def new_jobs(self, ids: Iterable[str]) -> list[NewJob]:
-        return [self._running[job_id] for job_id in ids]
+        return list(map(self._running.__getitem__, ids))
 
     def recorded(self, jobs: Sequence[Job], releases: Sequence[Release], stale: Container[str], now_ms: int) -> None:
         """The store has them with their end. Who waits for one of them may have it from here."""
         ids = list(map(_ID, jobs))
         self.ending.over(ids)
-        take_out(self._running, ids)
-        for job_id in ids if self.showing else ():
+        for job_id in ids:
+            self._running.pop(job_id, None)
+        for job_id in ids if self.showing.shown else ():
             self.showing.forget(job_id)
-        over = [
-            (job, release)
-            for job, release in zip(jobs, releases, strict=True)
-            if type(release) in _OVER and job.id not in stale
-        ]
-        self._ended_now.update([job.id for job, _ in over])
+        awaited = self.recent.awaited_of(tenant_of(jobs[0].jobtype))
+        for job, release in zip(jobs, releases, strict=True):
+            if isinstance(release, _OVER) and job.id not in stale:
+                self._ended_now.add(job.id)
+                is_kept = type(release) is not Discard
+                if not is_kept or job.id in awaited:  # of the others the store can tell
+                    self.recent.add(ended(job, release, now_ms), is_kept=is_kept)
         self._see(jobs[0].jobtype, len(jobs))
-        self._remember(over, now_ms)
         if not self._gathering.is_idle:
-            self._gathering.ended({job.jobtype for job in jobs})
-        self._leave()
-
-    def _remember(self, over: Sequence[tuple[Job, Release]], now_ms: int) -> None:
-        """Those that are not kept, and those that somebody waits for: of the others the store can tell."""
-        for job, release in over:
-            is_kept = type(release) is not Discard
-            if is_kept and not self.recent.is_awaited(job):
-                continue
-            assert isinstance(release, Archive | Discard | Finish)
-            self.recent.add(ended(job, release, now_ms), is_kept=is_kept)
+            self._gathering.ended(set(map(_JOBTYPE, jobs)))
+        self._left.tell()
 
     def released(self, endings: Sequence[tuple[Job, Release, Any]], stale: Container[str] = ()) -> None:
         """The store had them, those that were shown among them. Who waits for one that is not kept has it from here."""
         for job, release, _ in endings if Discard in set(map(type, map(_RELEASE, endings))) else ():
             if type(release) is Discard and job.id not in stale:
                 self.recent.add(ended(job, release, self._clock.now_ms()), is_kept=False)
-        for job, _, _ in endings if self.showing else ():
+        for job, _, _ in endings if self.showing.shown else ():
             if self.showing.forget(job.id):
                 self._running.pop(job.id, None)
                 self._see(job.jobtype, len(endings))
@@ -265,13 +260,13 @@ class StraightWay:
         new = self._running.pop(job.id, None)
         if not self.showing.forget(job.id) and new is not None:
             self._intake.return_to_line([new])
-        self._leave()
+        self._left.tell()
 
     def leaves_nothing_to_do(self, endings: Sequence[tuple[Job, Release, Any]]) -> bool:
         """Whether all of these were only here, and are over: then nothing can have become runnable by them."""
         if not self._ended_now:
             return not endings
-        ids = {job.id for job, _, _ in endings}
+        ids = set(map(_ID, map(_JOB, endings)))
         straight = ids & self._ended_now
         self._ended_now -= straight
         return len(straight) == len(ids)
@@ -298,7 +293,7 @@ class StraightWay:
     def unseen(self, tenant: str | None) -> dict[str, tuple[int, int]]:
         """By type, how many jobs of a tenant, or of all, wait and run that the store does not have. Without the few
         that follow others, and without lines that are on their way into the store."""
-        unseen = [job for id_, job in self._running.items() if id_ not in self.showing and id_ not in self.ending]
+        unseen = [job for id_, job in self._running.items() if id_ not in self.showing.shown and id_ not in self.ending]
         running = Counter(map(_NEW_TYPE, unseen))
         waiting = Counter({jobtype: self._waiting.of(jobtype) for jobtype in self._waiting})
         waiting.update(self._intake.may_follow())
@@ -364,11 +359,7 @@ class StraightWay:
         self._pause.look()
         self._intake.return_to_line(jobs)
         self._offer(jobtype)
-        self._leave()
-
-    def _leave(self) -> None:
-        left, self._left = self._left, asyncio.Event()
-        left.set()
+        self._left.tell()
 
     async def close(self) -> None:
         if self._returning is not None:

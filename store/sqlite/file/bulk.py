@@ -26,7 +26,7 @@ class Bulk:
 
     `before` may use numbered parameters ?1, ?2, …: they are bound to `shared`, the same for all rows. A batch is filled
     up to the next of a few sizes with its last row, so that batches of every size share some prepared statements and
-    nearly every one is a single statement: it must not matter to the statement if a row comes again.
+    nearly every one is a single statement: it must not matter to the statement if that row comes again.
     """
 
     def __init__(self, before: str, width: int, after: str) -> None:
@@ -34,8 +34,15 @@ class Bulk:
         self.width = width
         self._sql = {size: f"{before} VALUES {','.join([row] * size)} {after}" for size in _SIZES}
 
-    def run(self, conn: apsw.Connection, columns: Sequence[Sequence[Any]], shared: Sequence[Any] = ()) -> None:
-        """columns: as many as a row has, all of the same length, which is not 0."""
+    def run(
+        self,
+        conn: apsw.Connection,
+        columns: Sequence[Sequence[Any]],
+        shared: Sequence[Any] = (),
+        filling: Sequence[Any] = (),
+    ) -> None:
+        """columns: as many as a row has, all of the same length, which is not 0. filling: a row to fill up with in
+        place of the last one."""
         width = self.width
         values: list[Any] = [None] * (width * len(columns[0]))
         for place, column in enumerate(columns):
@@ -44,7 +51,7 @@ class Bulk:
             piece = values[start : start + width * LARGEST_PIECE]
             rows = len(piece) // width
             size = _SIZES[bisect_left(_SIZES, rows)]
-            conn.execute(self._sql[size], [*shared, *piece, *piece[-width:] * (size - rows)])
+            conn.execute(self._sql[size], [*shared, *piece, *[*(filling or piece[-width:])] * (size - rows)])
 
 
 def arrays(*expressions: str) -> str:
@@ -68,7 +75,10 @@ def job_ids(values: Sequence[str]) -> "apsw.CArrayBinding":
 
 def alike(columns: Iterable[Sequence[Any]]) -> bool:
     """Whether all jobs have the same in each of these columns: the usual case, and cheaply found out."""
-    return all(column.count(column[0]) == len(column) for column in columns)
+    for column in columns:  # noqa: SIM110 (a generator would cost more than the counts)
+        if column.count(column[0]) != len(column):
+            return False
+    return True
 
 
 def by_key(

@@ -8,7 +8,7 @@ from typing import TypeVar
 import apsw
 
 from store.sqlite.file.readers import Readers
-from store.sqlite.file.writer import Tx, Writer
+from store.sqlite.file.writer import Joint, Tx, Writer
 
 T = TypeVar("T")
 
@@ -40,8 +40,8 @@ class SqliteCore:
     async def ping(self) -> None:
         await self._read(lambda conn: conn.execute("SELECT 1").get)
 
-    async def _write(self, work: Callable[[Tx], T], *, bulk: bool = False) -> T:
-        return await self._writer.call(work, bulk=bulk)
+    def _write(self, work: Callable[[Tx], T], *, bulk: bool = False, joint: Joint | None = None) -> "asyncio.Future[T]":
+        return self._writer.call(work, bulk=bulk, joint=joint)
 
     async def _read(self, work: Callable[[apsw.Connection], T]) -> T:
         return await self._readers.call(work)

@@ -9,14 +9,17 @@ from typing import Final
 
 import apsw
 
+from store.sqlite.file.bulk import Bulk
 from vocabulary.states import COUNTED_CODES
 
 COUNTS: Final = (*[code.value for code in COUNTED_CODES], "runner")
 
-_ADD: Final = (
-    f"INSERT INTO totals (tenant, width, start, {', '.join(COUNTS)}) VALUES (?, ?, ?, {', '.join('?' * len(COUNTS))})"
-    f" ON CONFLICT DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in COUNTS)}"
+_ADD: Final = Bulk(
+    f"INSERT INTO totals (tenant, width, start, {', '.join(COUNTS)})",
+    3 + len(COUNTS),
+    f"ON CONFLICT DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in COUNTS)}",
 )
+_NOTHING: Final = (0,) * len(COUNTS)
 _EXPIRE: Final = (
     "DELETE FROM totals WHERE (tenant, width, start) IN"
     " (SELECT tenant, width, start FROM totals WHERE width = ? AND start < ? LIMIT ?)"
@@ -28,7 +31,9 @@ Key = tuple[str, int, int]
 
 def add_totals(conn: apsw.Connection, ended: Mapping[Key, Sequence[int]]) -> None:
     """ended: what comes on top, in the order of COUNTS."""
-    conn.executemany(_ADD, [(*key, *counts) for key, counts in ended.items()])
+    rows = [(*key, *counts) for key, counts in ended.items()]
+    if rows:
+        _ADD.run(conn, list(zip(*rows, strict=True)), filling=(*rows[0][:3], *_NOTHING))
 
 
 def expire_totals(conn: apsw.Connection, width_ms: int, before_ms: int, limit: int) -> None:

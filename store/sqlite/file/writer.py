@@ -2,15 +2,16 @@
 
 The thread takes all operations that wait (writer_queue.py), runs each but the first in a savepoint of one
 transaction, commits once, and only then tells the callers: many small writes share one sync, and nobody hears of a
-write that is not durable. An operation that fails undoes its own savepoint and nobody else's; a failed commit fails
-all of them. Never runs two transactions at once, never leaves one open between groups.
+write that is not durable. Some that wait one behind the other are run as one (Joint). An operation that fails undoes
+its own savepoint and nobody else's; a failed commit fails all of them. Never runs two transactions at once, never
+leaves one open between groups.
 """
 
 import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -27,6 +28,8 @@ from store.sqlite.file.tally import Tally
 from store.sqlite.file.writer_queue import WriterQueue
 
 MAX_GROUP: Final = 256
+MAX_TOGETHER: Final = 32
+"""Operations that are run as one: in between nobody looks at the time."""
 MAX_GROUP_S: Final = 0.02
 """A group takes no further operation after this long, so that no caller waits for an endless one."""
 MAX_BULK_GROUP_S: Final = 0.004
@@ -47,10 +50,20 @@ class Tx(NamedTuple):
     tally: Tally
 
 
+class Joint(NamedTuple):
+    """How short operations of one kind are run together: `work` takes what each of them brings, those of which `may`
+    allows it, and returns the result of each. What it raises undoes all that it did, and each is run by itself."""
+
+    work: Callable[[Tx, Sequence[Any]], Sequence[Any]]
+    may: Callable[[Any], bool]
+    brings: Any
+
+
 class _Operation(NamedTuple):
     work: Callable[[Tx], Any]
     future: "asyncio.Future[Any]"
     bulk: bool
+    joint: Joint | None = None
 
 
 class _Stop:
@@ -91,17 +104,17 @@ class Writer:
             self._queue.put(_Stop(), bulk=True)
             await asyncio.to_thread(thread.join)
 
-    async def call(self, work: Callable[[Tx], T], *, bulk: bool = False) -> T:
-        """Run work in a write transaction; return its result when that is committed. bulk: it may take long,
-        and lets others pass.
+    def call(self, work: Callable[[Tx], T], *, bulk: bool = False, joint: Joint | None = None) -> "asyncio.Future[T]":
+        """Run work in a write transaction; the future has its result when that is committed. bulk: it may take long,
+        and lets others pass. joint: how it is run together with others, in place of work.
 
         A caller that is cancelled stops waiting; the operation is committed, or fails, without it.
         """
         if self._thread is None or self._loop is None:
             raise StoreClosed(f"the store {self._path} is not open")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(_Operation(work, future, bulk), bulk=bulk)
-        return await future
+        self._queue.put(_Operation(work, future, bulk, joint), bulk=bulk)
+        return future
 
     def _open(self) -> apsw.Connection:
         check_library()
@@ -158,8 +171,11 @@ class Writer:
             self._tell()
             counts = Tally()
             began_s = time.monotonic()
-            # Alone so far: if it fails, it is the transaction that is undone.
-            ended.append(_Ended(first, first.work(Tx(conn, catalog, counts)), None))
+            self._take_alike(taken)
+            if len(taken) == 1:  # alone so far: if it fails, it is the transaction that is undone
+                ended.append(_Ended(first, first.work(Tx(conn, catalog, counts)), None))
+            else:
+                ended += self._run_some(conn, catalog, counts, taken)
             short_only = not first.bulk
             while len(taken) < MAX_GROUP and (taken_s := time.monotonic() - began_s) < MAX_GROUP_S:
                 following = self._queue.take_now(short_only=short_only or taken_s > MAX_BULK_GROUP_S)
@@ -168,7 +184,7 @@ class Writer:
                     break
                 short_only |= not following.bulk
                 taken.append(following)
-                ended.append(self._run_one(conn, catalog, counts, following))
+                ended += self._run_some(conn, catalog, counts, self._take_alike(taken))
             if counts.write(conn, catalog.buckets):
                 catalog.clear()
             conn.execute("COMMIT")
@@ -182,21 +198,52 @@ class Writer:
         self._untold += ended
         return met_stop
 
-    def _run_one(self, conn: apsw.Connection, catalog: Catalog, counts: Tally, operation: _Operation) -> _Ended:
+    def _take_alike(self, taken: list[_Operation]) -> list[_Operation]:
+        """The last one taken, with those behind it that can be run together with it: they are taken, too."""
+        start = len(taken) - 1
+        joint = taken[start].joint
+        if joint is None:
+            return taken[start:]
+
+        def fits(one: _Operation | _Stop) -> bool:
+            its = one.joint if isinstance(one, _Operation) else None
+            is_alike = its is not None and its.work is joint.work and its.may(its.brings)
+            return is_alike and (len(taken) > start + 1 or joint.may(joint.brings))
+
+        most = start + MAX_TOGETHER
+        while len(taken) < most and isinstance(more := self._queue.take_short_now(fits), _Operation):
+            taken.append(more)
+        return taken[start:]
+
+    def _run_some(
+        self, conn: apsw.Connection, catalog: Catalog, counts: Tally, alike: Sequence[_Operation]
+    ) -> list[_Ended]:
+        """One, or several that are alike. Ensures: one that fails takes no other along."""
+        if len(alike) > 1:
+            brought = [one.joint.brings for one in alike if one.joint is not None]
+            joint: Any = alike[0].joint
+            results, error = self._run_guarded(conn, catalog, counts, lambda tx: joint.work(tx, brought))
+            if error is None:
+                return [_Ended(one, result, None) for one, result in zip(alike, results, strict=True)]
+        return [_Ended(one, *self._run_guarded(conn, catalog, counts, one.work)) for one in alike]
+
+    def _run_guarded(
+        self, conn: apsw.Connection, catalog: Catalog, counts: Tally, work: Callable[[Tx], Any]
+    ) -> tuple[Any, Exception | None]:
         tally = Tally()
         conn.execute("SAVEPOINT operation")
         try:
-            result = operation.work(Tx(conn, catalog, tally))
+            result = work(Tx(conn, catalog, tally))
         except Exception as error:
             catalog.clear()
             if not conn.in_transaction:
                 raise  # SQLite rolled back everything (disk full, I/O error): the whole group fails
             conn.execute("ROLLBACK TO operation")
             conn.execute("RELEASE operation")
-            return _Ended(operation, None, self._named(error))
+            return None, self._named(error)
         conn.execute("RELEASE operation")
         counts.absorb(tally)
-        return _Ended(operation, result, None)
+        return result, None
 
     def _named(self, error: Exception) -> Exception:
         if not isinstance(error, apsw.Error):
@@ -236,7 +283,7 @@ def _deliver(loop: asyncio.AbstractEventLoop, ended: list[_Ended]) -> None:
 
 
 def _settle(ended: Iterable[_Ended]) -> None:
-    for (_, future, _), result, error in ended:
+    for (_, future, *_), result, error in ended:
         if future.done():  # its caller was cancelled
             continue
         if error is None:

@@ -8,6 +8,7 @@ operations one that they passed has its turn, so that no number of them stops th
 
 import queue
 from collections import deque
+from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 MOST_PASSED: Final = 64
@@ -41,6 +42,10 @@ class WriterQueue(Generic[T]):
         except queue.Empty:
             return None
         return self._next()
+
+    def take_short_now(self, fits: Callable[[T], bool]) -> T | None:
+        """The next one, if it is a short one that fits."""
+        return self.take_now() if self._short_is_next() and fits(self._short[0]) else None
 
     def _short_is_next(self) -> bool:
         return bool(self._short) and (self._passed < MOST_PASSED or not self._bulk)

@@ -15,7 +15,7 @@ from store.sqlite.queue.add import places_of, those_added
 from store.values.jobs import Archive, NewJob, Outcome, Release
 from vocabulary.columns import fields
 
-_EACH: Final = ("id", "type", "lane", "due", "created", "data", "started", "duration", "result")
+_EACH: Final = ("id", "type", "lane", "due", "created", "data", "started", "duration", "result", "done")
 _WORDS: Final = ("fingerprint", "message", "log")
 _TOKEN, _OUTCOME, _RESULT = fields(Archive, "token"), fields(Archive, "outcome"), fields(Outcome, "result")
 _OPTIONS, _DATA = fields(NewJob, "options"), fields(NewJob, "data")
@@ -27,8 +27,8 @@ def _statement(columns: Sequence[str]) -> Bulk:
     values = [f"v.column{number}" for number in range(1, len(columns) + 1)]
     of = dict(zip(columns, values, strict=True))
     sizes = [f"ifnull(octet_length({of[name]}), 0)" if name in of else "0" for name in ("data", "result", "log")]
-    names += ["state", "token", "attempts", "code", "exitcode", "done", "version", "isolation"]
-    selected = ", ".join([*values, *sizes, of["started"], f"{State.ARCHIVED}, 1, 1, ?1, ?2, ?3, ?4, ?5"])
+    names += ["state", "token", "attempts", "code", "exitcode", "version", "isolation"]
+    selected = ", ".join([*values, *sizes, of["started"], f"{State.ARCHIVED}, 1, 1, ?1, ?2, ?3, ?4"])
     return Bulk(
         f"INSERT INTO jobs ({', '.join(names)}) SELECT {selected} FROM (",
         len(columns),
@@ -54,6 +54,7 @@ class _Ended(NamedTuple):
     started: Sequence[int]
     durations: Sequence[int]
     results: Sequence[bytes | None]
+    done: Sequence[int]
     logs: Sequence[bytes]
     fingerprints: Sequence[str]
     messages: Sequence[str]
@@ -70,9 +71,9 @@ def are_small(jobs: Sequence[NewJob], releases: Sequence[Release]) -> bool:
     )
 
 
-def insert_archived(tx: Tx, jobs: Sequence[NewJob], releases: Sequence[Archive], now_ms: int) -> list[Archive]:
-    """For what `are_small` lets through. Returns the ends of jobs that were in the store already: nothing of these has
-    changed."""
+def insert_archived(tx: Tx, jobs: Sequence[NewJob], releases: Sequence[Archive], done: Sequence[int]) -> list[Archive]:
+    """For what `are_small` lets through. done: when each was recorded. Returns the ends of jobs that were in the store
+    already: nothing of these has changed."""
     known: list[Archive] = []
     ids, jobtypes, payloads, due, created, priorities, domains, *_ = zip(*jobs, strict=True)
     codes, exitcodes, started, durations, results, logs, versions, isolations, fingerprints, messages = zip(
@@ -81,12 +82,12 @@ def insert_archived(tx: Tx, jobs: Sequence[NewJob], releases: Sequence[Archive],
     types, lanes = places_of(tx, jobtypes, domains, priorities)
     ended = _Ended(
         jobs, releases, ids, types, lanes, due, created, payloads,
-        started, durations, results, logs, fingerprints, messages,
+        started, durations, results, done, logs, fingerprints, messages,
     )  # fmt: skip
     for (code, exitcode, version, isolation), columns in by_key([codes, exitcodes, versions, isolations], ended):
         mine = _Ended._make(columns)
         changes = tx.conn.total_changes()
-        _insert(tx, mine, (CODE_NUMBER[code], exitcode, now_ms, version, isolation or None))
+        _insert(tx, mine, (CODE_NUMBER[code], exitcode, version, isolation or None))
         added = tx.conn.total_changes() - changes
         if added < len(mine.jobs):
             new = {job.id for job in those_added(tx, added, mine.jobs)} if added else set()
@@ -95,14 +96,14 @@ def insert_archived(tx: Tx, jobs: Sequence[NewJob], releases: Sequence[Archive],
             if not rows:
                 continue
             mine = _Ended._make(zip(*rows, strict=True))  # what is to be counted
-        _count(tx, mine, now_ms)
+        _count(tx, mine)
     return known
 
 
 def _insert(tx: Tx, ended: _Ended, shared: Sequence[Any]) -> None:
     columns: list[Sequence[Any]] = [
         ended.ids, ended.types, ended.lanes, ended.due, ended.created, ended.payloads,
-        ended.started, ended.durations, ended.results,
+        ended.started, ended.durations, ended.results, ended.done,
     ]  # fmt: skip
     words = ended.fingerprints, ended.messages, ended.logs
     if not any(map(any, words)):
@@ -112,7 +113,7 @@ def _insert(tx: Tx, ended: _Ended, shared: Sequence[Any]) -> None:
         _INSERT_WITH_WORDS.run(tx.conn, columns, shared)
 
 
-def _count(tx: Tx, ended: _Ended, now_ms: int) -> None:
+def _count(tx: Tx, ended: _Ended) -> None:
     """Ensures: all counts are as add, claim and release would leave them. All ended with the same code."""
     code = ended.releases[0].outcome.code
     sizes = list(map(len, ended.payloads))
@@ -120,14 +121,15 @@ def _count(tx: Tx, ended: _Ended, now_ms: int) -> None:
         left = zip(sizes, ended.results, ended.logs, strict=True)
         sizes = [size + len(result or b"") + len(log) for size, result, log in left]
     since = list(map(max, ended.due, ended.created))
-    for (number, lane), (its_sizes, its_durations, *times) in by_key(
-        [ended.types, ended.lanes], [sizes, ended.durations, ended.started, since]
+    for (number, lane, now_ms), (its_sizes, its_durations, *times) in by_key(
+        [ended.types, ended.lanes, ended.done], [sizes, ended.durations, ended.started, since]
     ):
         tx.tally.lane(lane, stored=len(its_sizes))
         tx.tally.size(number, sum(its_sizes))
         tx.tally.ended(number, code, len(its_sizes), now_ms)
         waits_us = [1000 * wait_ms for wait_ms in map(sub, *times)]
         tx.tally.ran(number, its_durations, waits_us, now_ms)
-    for number, release in zip(ended.types, ended.releases, strict=True) if any(ended.fingerprints) else ():
+    failures = zip(ended.types, ended.releases, ended.done, strict=True) if any(ended.fingerprints) else ()
+    for number, release, now_ms in failures:
         if release.outcome.fingerprint:
             tx.tally.failed(number, release.outcome, release.id, now_ms)

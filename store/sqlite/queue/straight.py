@@ -64,7 +64,7 @@ def add_ended_jobs(
     if position is not None:
         keep_position(tx, position)
     small, others = _parted(jobs, releases)
-    known = insert_archived(tx, *small, now_ms) if small[0] else []
+    known = insert_archived(tx, *small, [now_ms] * len(small[0])) if small[0] else []
     # What was not there enters as running, and all of them end as any delivery does.
     for job, release in others:
         add_running_jobs(

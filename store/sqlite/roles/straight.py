@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from store.protocol.straight import StraightVerbs
 from store.sqlite.file.core import SqliteCore
+from store.sqlite.file.writer import Joint
 from store.sqlite.queue import discard, straight
 from store.sqlite.roles.queue import FEW
 from store.values.jobs import AddReport, NewJob, Release, ReleaseReport, TypeGate
@@ -28,6 +29,7 @@ class SqliteStraight(SqliteCore, StraightVerbs):
         now_ms: int,
         position: JournalPosition | None = None,
     ) -> ReleaseReport:
-        return await self._write(
-            lambda tx: discard.add_ended_or_discard(tx, owner, jobs, releases, now_ms, position), bulk=len(jobs) > FEW
-        )
+        ended = discard.EndedJobs(owner, jobs, releases, now_ms, position)
+        is_bulk = len(jobs) > FEW
+        joint = None if is_bulk else Joint(discard.add_ended_together, discard.may_be_together, ended)
+        return await self._write(lambda tx: discard.add_ended_or_discard(tx, ended), bulk=is_bulk, joint=joint)

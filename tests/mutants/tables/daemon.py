@@ -73,7 +73,7 @@ MUTANTS: list[Mutant] = [
     late_writes("lines that are refused are not counted", "return sum(each.count", "return 0 * sum(each.count"),
     late_writes("lines of others come in between", "if self._is_file else", "if True else"),
     showing(
-        "an end overtakes the showing of its job", "        while self._showing and (", "        while False and ("
+        "an end overtakes the showing of its job", "        while self.under_way and (", "        while False and ("
     ),
     claims_under_way("a claim that nobody waits for is lost", "self._give_back(await claiming)", "await claiming"),
     recent_ends("one that ends again counts twice", "        self._drop(record.job.id)\n", ""),
@@ -279,8 +279,8 @@ MUTANTS: list[Mutant] = [
     ),
     outbox(
         "new jobs are written after the outcome",
-        "        await self._release(await self._write_wanted(batch))",
-        "        await self._release(batch)\n        await self._write_wanted(batch)",
+        "            await self._release(await self._write_wanted(others))",
+        "            await self._release(others)\n            await self._write_wanted(others)",
     ),
     outbox(
         "a write of two thousand outcomes has the two million jobs that they made",
@@ -366,7 +366,7 @@ MUTANTS: list[Mutant] = [
     ),
     showing(
         "a long job is never shown",
-        '        self._keep(asyncio.create_task(self.show_all(ids), name="show running jobs"))\n',
+        '        self._keep(asyncio.create_task(self.show_all([job.id for job in jobs]), name="show running jobs"))\n',
         "        return\n",
     ),
     straight(

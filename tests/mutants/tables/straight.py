@@ -99,13 +99,13 @@ MUTANTS: list[Mutant] = [
     ),
     ends(
         "a job is shown after its end",
-        '        self._troubles.update(dict.fromkeys([job_id for job_id in ids if job_id not in self._troubles], ""))\n',
-        "        pass\n",
+        '            self._troubles.setdefault(job_id, "")\n',
+        "            pass\n",
     ),
     ends(
         "a flush waits for ends that cannot be recorded",
-        "            self._troubles.update(dict.fromkeys(ids, str(error)))\n",
-        "",
+        "        self._troubles.update(dict.fromkeys(ids, reason))\n",
+        "        pass\n",
     ),
     added_once(
         "what ran meanwhile is added when a line beside it is read again",

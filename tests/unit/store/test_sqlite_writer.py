@@ -3,14 +3,14 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
-from store.base import Creation
+from store.base import Archive, Creation, Discard, NewJob, Release
 from store.errors import (
     InvalidValue,
     StoreClosed,
@@ -20,7 +20,9 @@ from store.errors import (
 from store.sqlite import SqliteStore
 from store.sqlite.file import writer
 from store.sqlite.file.writer import Tx, Writer
-from tests.support.jobs import JOBTYPE, OWNER, T0, TENANT, archive, claim, job_id, new_job, new_jobs
+from store.sqlite.queue import discard, straight
+from store.sqlite.queue.bulk_straight import insert_archived
+from tests.support.jobs import JOBTYPE, OWNER, T0, TENANT, archive, claim, job_id, new_job, new_jobs, outcome
 from tests.support.store_audit import check_counters
 
 
@@ -172,6 +174,93 @@ async def test_buckets_are_not_remembered_from_a_transaction_that_failed(store: 
     await store.release_jobs(OWNER, [archive(third)], now_ms=T0)
     (bucket,) = await store.get_buckets(TENANT, width_ms=60_000, since_ms=0, until_ms=T0 + 60_000)
     assert (bucket.ok, bucket.duration.count) == (2, 2)
+
+
+@pytest.mark.parametrize("tenants", [1, 2, 5, 9])
+async def test_ends_of_several_tenants_in_one_transaction_count_once(store: SqliteStore, tenants: int) -> None:
+    """However many totals that makes, and with whatever the statement is filled up."""
+    names = [f"acme{number}" for number in range(tenants)]
+    jobs = [new_job(number, jobtype=f"{name}-x") for number, name in enumerate(names)]
+    releases = [Archive(job.id, 1, outcome(duration_us=1000)) for job in jobs]
+    for _ in range(2):  # the second finds all of them there already
+        await store.add_ended_jobs(OWNER, jobs, releases, now_ms=T0)
+    for name in names:
+        await check_counters(store, name, T0)
+
+
+@pytest.fixture
+def inserts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many jobs each call of the INSERT of ended jobs had."""
+    found: list[int] = []
+
+    def insert(tx: Tx, jobs: Sequence[NewJob], *more: Any) -> list[Archive]:
+        found.append(len(jobs))
+        return insert_archived(tx, jobs, *more)
+
+    monkeypatch.setattr(discard, "insert_archived", insert)
+    monkeypatch.setattr(straight, "insert_archived", insert)
+    return found
+
+
+async def end_at_once(store: SqliteStore, calls: Sequence[tuple[NewJob, Release]]) -> list[Any]:
+    """Each is a call of its own, and all of them wait for the writer before it takes the first."""
+    go = threading.Event()
+    holding = asyncio.ensure_future(store._write(lambda _: go.wait(20), bulk=True))
+    ends = [
+        asyncio.ensure_future(store.add_ended_jobs(OWNER, [job], [release], now_ms=T0 + number))
+        for number, (job, release) in enumerate(calls)
+    ]
+    await asyncio.sleep(0)
+    go.set()
+    await holding
+    return await asyncio.gather(*ends, return_exceptions=True)
+
+
+def ending(number: int, tenant: str, **changes: Any) -> tuple[NewJob, Archive]:
+    job = new_job(number, jobtype=f"{tenant}-x")
+    return job, Archive(job.id, 1, outcome(duration_us=1000, **changes))
+
+
+async def test_single_jobs_that_end_at_the_same_time_are_inserted_together(
+    store: SqliteStore, inserts: list[int]
+) -> None:
+    known, discarded, failed = ending(0, "acme0"), ending(7, "acme3"), ending(8, "acme2", fingerprint="f", message="m")
+    await store.add_ended_jobs(OWNER, [known[0]], [known[1]], now_ms=T0)
+    some = [known, *[ending(number, f"acme{number % 3}") for number in range(1, 7)], failed]
+    discard_it = (discarded[0], Discard(*discarded[1]))
+    reports = await end_at_once(store, [*some, discard_it, ending(9, "acme0"), ending(10, "acme1")])
+    assert inserts == [1, len(some), 1, 2], "one that is not kept is for itself, and who is behind it goes on"
+    assert [report.stale for report in reports] == [(known[0].id,), *[()] * 10]
+    assert [report.applied for report in reports] == [0, *[1] * 10]
+    found = [await check_counters(store, f"acme{number}", T0 + 100) for number in range(4)]
+    assert [len(jobs) for jobs in found] == [4, 3, 3, 0]
+    assert found[1][job_id(4)].done_ms == T0 + 4, "each ended when its own call says"
+    (group,) = await store.list_failure_groups("acme2")
+    assert (group.runs, group.example_id) == (1, failed[0].id)
+
+
+async def test_if_they_cannot_be_inserted_together_each_is_for_itself(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def insert(tx: Tx, jobs: Sequence[NewJob], *more: Any) -> list[Archive]:
+        known = insert_archived(tx, jobs, *more)
+        if any(job.jobtype == "acme2-x" for job in jobs):
+            raise InvalidValue("on purpose")
+        return known
+
+    monkeypatch.setattr(discard, "insert_archived", insert)
+    monkeypatch.setattr(straight, "insert_archived", insert)
+    reports = await end_at_once(store, [ending(number, f"acme{number}") for number in range(5)])
+    assert [isinstance(report, InvalidValue) for report in reports] == [False, False, True, False, False]
+    for number in range(5):
+        jobs = await check_counters(store, f"acme{number}", T0 + 100)
+        assert len(jobs) == (0 if number == 2 else 1)
+
+
+async def test_a_job_that_ends_in_two_calls_at_once_ends_once(store: SqliteStore) -> None:
+    first, second = await end_at_once(store, [ending(1, "acme"), ending(1, "acme")])
+    assert (first.stale, second.stale) == ((), (job_id(1),))
+    assert len(await check_counters(store, "acme", T0 + 100)) == 1
 
 
 async def test_a_short_operation_does_not_wait_for_a_bulk_one_behind_it(store: SqliteStore, tmp_path: Path) -> None:
