@@ -10,11 +10,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
 from journal.backlog import Backlog
-from journal.commits import GroupCommit, one_thread
+from journal.commits import GroupCommit, Settled, tell
 from journal.cursor import END, Cursor, Position
 from journal.disk import Disk, OsDisk
 from journal.errors import DiskFull, JournalClosed, JournalError, JournalUnavailable, ReservationUnread
@@ -28,6 +29,7 @@ from journal.recent import Recent
 from journal.recovery import Finding, log_findings, losses, recover
 from journal.segment import Damage
 from journal.stats import JournalStats
+from journal.threads import OneThread
 from journal.trouble import Trouble
 from journal.writer import Appended, Previous, SegmentWriter
 from journal.writes import check_jobtype, make_write
@@ -59,7 +61,7 @@ class Journal:
         self._ids = IdSource(sysid)
         self._sysid = sysid
         self._read_from = read_from
-        self._make_executor = make_executor or one_thread
+        self._make_executor = make_executor or OneThread
         self._is_open = False
         self._recent = Recent(options.recent_bytes)
         self._loaded: dict[int, list[Record]] = {}
@@ -165,7 +167,9 @@ class Journal:
         """Append lines of one type; returns their ids once all of them are on disk. Raises InvalidWrite or
         LimitExceeded before anything is written, DiskFull, BacklogFull or JournalUnavailable when it could not be: then
         none of them will ever be read. Who is cancelled while waiting does not learn whether the lines are there."""
-        ids, done = self.begin_write(jobtype, await self.look_at(lines), attributes, notes)
+        payloads = await self.look_at(lines)
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        ids = self.begin_write(jobtype, payloads, attributes, notes, partial(tell, done))
         await done
         return ids if isinstance(ids, list) else await ids.made()
 
@@ -174,9 +178,15 @@ class Journal:
         return await to_payloads_in_parts(lines, self._options)
 
     def begin_write(
-        self, jobtype: str, lines: Lines | Payloads, attributes: Mapping[str, str], notes: Sequence[str] = ()
-    ) -> "tuple[list[str] | LateTexts, asyncio.Future[None]]":
-        """The first half of `write`: ids, and a future for the second. No reader sees a line before this returns.
+        self,
+        jobtype: str,
+        lines: Lines | Payloads,
+        attributes: Mapping[str, str],
+        notes: Sequence[str],
+        settled: Settled,
+    ) -> list[str] | LateTexts:
+        """The first half of `write`: the ids. No reader sees a line before this returns. `settled` is told, later, that
+        all lines are on disk, or why they are not; if this raises, it is not.
         notes: what is said of each line, if anything is: printable ASCII without `|`."""
         self._require_open()
         check_jobtype(jobtype)
@@ -185,8 +195,8 @@ class Journal:
         now_ms = self._clock.now_ms()
         ids = self._ids.take(len(payloads.lines), now_ms)
         write = make_write(ids, jobtype, payloads, attributes, now_ms, notes)
-        texts = list(write.ids) if isinstance(write.ids, list) else write.ids  # the caller's own
-        return texts, self._commits.add(write)
+        self._commits.add(write, settled)
+        return list(write.ids) if isinstance(write.ids, list) else write.ids  # the caller's own
 
     def check(self, jobtype: str, lines: Sequence[bytes]) -> None:
         """Raises what `write` would raise for the lines themselves: InvalidWrite, LimitExceeded. Writes nothing."""
