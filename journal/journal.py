@@ -386,11 +386,10 @@ class Journal:
     def _on_settled(self, verdict: Appended | JournalError) -> None:
         if isinstance(verdict, Appended):
             segment, batches, offsets = verdict
-            self._lines_written += sum(batch.lines for batch in batches)
-            self._backlog.segments[segment.number] = segment
+            self._backlog.grow(segment)
             for batch, offset, end in zip(batches, offsets, offsets[1:], strict=False):
+                self._lines_written += batch.lines
                 self._recent.add(segment.number, offset, end, batch)
-            self._backlog.weigh(self._ledger.read_point)
             self._news.set()
             self._trouble.end()
         elif not (isinstance(verdict, DiskFull) and verdict.has_room_for_less):
