@@ -167,8 +167,7 @@ class Journal:
         """Append lines of one type; returns their ids once all of them are on disk. Raises InvalidWrite or
         LimitExceeded before anything is written, DiskFull, BacklogFull or JournalUnavailable when it could not be: then
         none of them will ever be read. Who is cancelled while waiting does not learn whether the lines are there."""
-        payloads = await self.look_at(lines)
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        payloads, done = await self.look_at(lines), asyncio.get_running_loop().create_future()
         ids = self.begin_write(jobtype, payloads, attributes, notes, partial(tell, done))
         await done
         return ids if isinstance(ids, list) else await ids.made()
@@ -178,24 +177,17 @@ class Journal:
         return await to_payloads_in_parts(lines, self._options)
 
     def begin_write(
-        self,
-        jobtype: str,
-        lines: Lines | Payloads,
-        attributes: Mapping[str, str],
-        notes: Sequence[str],
-        settled: Settled,
+        self, jobtype: str, lines: Lines | Payloads, attrs: Mapping[str, str], notes: Sequence[str], settled: Settled
     ) -> list[str] | LateTexts:
-        """The first half of `write`: the ids. No reader sees a line before this returns. `settled` is told, later, that
-        all lines are on disk, or why they are not; if this raises, it is not.
-        notes: what is said of each line, if anything is: printable ASCII without `|`."""
+        """The first half of `write`: the ids. No reader sees a line before this returns. `settled` hears, later, that
+        they are on disk, or why not. notes: what is said of each line, if anything is: printable ASCII without `|`."""
         self._require_open()
         check_jobtype(jobtype)
         payloads = lines if isinstance(lines, Payloads) else to_payloads(lines, self._options)
         self._backlog.require_room()
         now_ms = self._clock.now_ms()
         ids = self._ids.take(len(payloads.lines), now_ms)
-        write = make_write(ids, jobtype, payloads, attributes, now_ms, notes)
-        self._commits.add(write, settled)
+        self._commits.add(write := make_write(ids, jobtype, payloads, attrs, now_ms, notes), settled)
         return list(write.ids) if isinstance(write.ids, list) else write.ids  # the caller's own
 
     def check(self, jobtype: str, lines: Sequence[bytes]) -> None:
@@ -311,8 +303,8 @@ class Journal:
         )
 
     async def try_again(self) -> None:
-        """After a write that failed, see whether the next one would succeed. Nobody else may: who sends jobs only to a
-        daemon without trouble would never send one again. Nothing happens while there is no trouble."""
+        """After a write that failed, see whether the next one would succeed: who sends jobs only to a daemon without
+        trouble would never send one again. Nothing happens while there is no trouble."""
         self._require_open()
         if self._trouble.reason:
             with suppress(JournalUnavailable):

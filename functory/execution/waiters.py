@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from functory.execution.endings import Ending
+from functory.loops.deadlines import Deadlines
 from functory.loops.job_mark import mark_of
 from store.base import Archive, Discard, Finish
 
@@ -22,6 +23,7 @@ class Waiters:
         """By mark. Two jobs that share one wake each other, and look again."""
         self._heard: OrderedDict[int, None] = OrderedDict()
         """Marks of jobs that other daemons ended, the last of them."""
+        self._deadlines: Deadlines[bool] = Deadlines()
         self._is_closed = False
 
     async def wait(self, job_id: str, timeout_s: float) -> bool:
@@ -30,12 +32,12 @@ class Waiters:
             return False
         loop, mark = asyncio.get_running_loop(), mark_of(job_id)
         told: asyncio.Future[bool] = loop.create_future()
-        timer = loop.call_later(min(timeout_s, self._look_again_s), _tell, told, timeout_s > self._look_again_s)
+        most_s = self._look_again_s
+        self._deadlines.add(loop.time() + min(timeout_s, most_s), told, timeout_s > most_s)
         self._waiting.setdefault(mark, []).append(told)
         try:
             return await told
         finally:
-            timer.cancel()
             others = self._waiting[mark]
             others.remove(told)
             if not others:
@@ -44,6 +46,7 @@ class Waiters:
     def close(self) -> None:
         """Everybody who waits is told that the time is up. Who comes later, too."""
         self._is_closed = True
+        self._deadlines.close()
         for waiting in self._waiting.values():
             for told in waiting:
                 _tell(told, False)

@@ -7,8 +7,8 @@ takes it from here.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Final, NamedTuple
 
 from store.base import Job, JobRecord
@@ -23,6 +23,9 @@ _MOST_AWAITED_BYTES: Final = 32 << 20
 _QUARTERS: Final = 4
 """A tenant that has one of them gets no more. With its last job, which may be large, it has at most three."""
 
+_Name = tuple[str, str]
+"""Of a job: its tenant and id."""
+
 
 class _End(NamedTuple):
     record: JobRecord
@@ -35,9 +38,9 @@ class RecentEnds:
         self._clock = clock
         self._ends: OrderedDict[str, _End] = OrderedDict()
         self._size_bytes = 0
-        self._waiting: Counter[tuple[str, str]] = Counter()
-        """How many wait for a job, by tenant and id."""
-        self._awaited: dict[tuple[str, str], JobRecord] = {}
+        self._waiting: dict[_Name, int] = {}
+        """How many wait for a job."""
+        self._awaited: dict[_Name, JobRecord] = {}
         """Those of them that have ended and are not kept."""
         self._awaited_bytes: Counter[str] = Counter()
         """By tenant."""
@@ -70,29 +73,29 @@ class RecentEnds:
             return None
         return end.record if self._clock.monotonic_s() - end.ended_s <= _LIFE_S else None
 
-    @contextmanager
-    def awaiting(self, tenant: str, job_ids: Sequence[str]) -> Iterator[None]:
+    def awaiting(self, tenant: str, job_ids: Sequence[str]) -> AbstractContextManager[None]:
         """While this lasts, those of the jobs that end and are not kept can be found."""
-        names = [(tenant, job_id) for job_id in job_ids]
-        self._waiting.update(names)
-        for _, job_id in names:
-            record = self.find(tenant, job_id, also_kept=False)
-            if record is not None:
-                self._keep_for_waiting(record)
-        try:
-            yield
-        finally:
-            self._waiting.subtract(names)
-            for name in names:
-                if not self._waiting[name]:
-                    del self._waiting[name]
-                    record = self._let_go(name)
-                    if record is not None:  # who did not get it may ask again
-                        self._remember(record, is_kept=False)
+        return _Awaiting(self, tenant, job_ids)
+
+    def await_one(self, tenant: str, job_id: str) -> None:
+        name = (tenant, job_id)
+        self._waiting[name] = self._waiting.get(name, 0) + 1
+        record = self.find(tenant, job_id, also_kept=False)
+        if record is not None:
+            self._keep_for_waiting(record)
+
+    def leave_one(self, tenant: str, job_id: str) -> None:
+        name = (tenant, job_id)
+        self._waiting[name] -= 1
+        if not self._waiting[name]:
+            del self._waiting[name]
+            if name in self._awaited:  # who did not get it may ask again
+                self._remember(self._let_go(name), is_kept=False)
 
     def _keep_for_waiting(self, record: JobRecord) -> None:
         name = (tenant_of(record.job.jobtype), record.job.id)
-        self._let_go(name)
+        if name in self._awaited:
+            self._let_go(name)
         if name in self._waiting and self._has_room(name[0], _size(record)):
             self._awaited[name] = record
             self._awaited_bytes[name[0]] += _size(record)
@@ -102,17 +105,35 @@ class RecentEnds:
         is_mine = mine_bytes < quarter_bytes and mine_bytes + size_bytes <= _MOST_AWAITED_BYTES - quarter_bytes
         return is_mine and self._awaited_bytes.total() + size_bytes <= _MOST_AWAITED_BYTES
 
-    def _let_go(self, name: tuple[str, str]) -> JobRecord | None:
-        record = self._awaited.pop(name, None)
-        if record is not None:
-            self._awaited_bytes[name[0]] -= _size(record)
-            if not self._awaited_bytes[name[0]]:
-                del self._awaited_bytes[name[0]]
+    def _let_go(self, name: _Name) -> JobRecord:
+        record = self._awaited.pop(name)
+        self._awaited_bytes[name[0]] -= _size(record)
+        if not self._awaited_bytes[name[0]]:
+            del self._awaited_bytes[name[0]]
         return record
 
     def _drop(self, job_id: str) -> None:
         end = self._ends.pop(job_id, None)
         self._size_bytes -= 0 if end is None else _size(end.record)
+
+
+class _Awaiting:
+    """Without the generator that `contextmanager` would take: each wait for a job has one of these."""
+
+    __slots__ = ("_ends", "_job_ids", "_tenant")
+
+    def __init__(self, ends: RecentEnds, tenant: str, job_ids: Sequence[str]) -> None:
+        self._ends = ends
+        self._tenant = tenant
+        self._job_ids = job_ids
+
+    def __enter__(self) -> None:
+        for job_id in self._job_ids:
+            self._ends.await_one(self._tenant, job_id)
+
+    def __exit__(self, *_error: object) -> None:
+        for job_id in self._job_ids:
+            self._ends.leave_one(self._tenant, job_id)
 
 
 def _size(record: JobRecord) -> int:
