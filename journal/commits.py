@@ -15,7 +15,7 @@ from journal.threads import OneThread
 from journal.writer import Appended, SegmentWriter
 from journal.writes import Write
 
-Settled = Callable[[BaseException | None], None]
+Settled = Callable[[Exception | None], None]
 """Is told once, on the event loop: None if a write is durable, else the reason why it is not."""
 _Waiting = tuple[Write, Settled]
 
@@ -85,9 +85,9 @@ class GroupCommit:
         """On the writer's thread: go on, group after group, as long as any write is waiting."""
         while group := self._take_group():
             try:
-                verdict: Appended | BaseException = self._writer.append([write for write, _ in group])
+                verdict: Appended | Exception = self._writer.append([write for write, _ in group])
             except BaseException as error:  # noqa: BLE001 (whatever it is, the writers must hear of it)
-                verdict = error
+                verdict = error if isinstance(error, Exception) else JournalError(repr(error))
             self._loop.call_soon_threadsafe(self._settle, group, verdict)
 
     def _take_group(self) -> list[_Waiting]:
@@ -100,7 +100,7 @@ class GroupCommit:
             self._is_writing = bool(group)
         return group
 
-    def _settle(self, group: list[_Waiting], verdict: Appended | BaseException) -> None:
+    def _settle(self, group: list[_Waiting], verdict: Appended | Exception) -> None:
         self._settled += len(group)
         self._moved_s = self._monotonic_s()
         if isinstance(verdict, (Appended, JournalError)):
@@ -116,7 +116,7 @@ class GroupCommit:
                 drained.set_result(None)
 
 
-def tell(done: "asyncio.Future[None]", error: BaseException | None) -> None:
+def tell(done: "asyncio.Future[None]", error: Exception | None) -> None:
     """Settle a future, unless who waited for it was cancelled."""
     if done.done():
         return
@@ -126,7 +126,7 @@ def tell(done: "asyncio.Future[None]", error: BaseException | None) -> None:
         done.set_exception(error)
 
 
-def _own_copy(error: BaseException) -> BaseException:
+def _own_copy(error: Exception) -> Exception:
     """Each writer raises an exception of its own, so that tracebacks do not pile up on a shared one."""
     if not isinstance(error, JournalError):
         return error

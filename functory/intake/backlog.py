@@ -130,7 +130,7 @@ class Backlog:
         tenant, size_bytes = tenant_of(jobtype), sum(map(len, lines))
         is_straight = self._goes_straight(jobtype, lines, options)
 
-        def settled(error: BaseException | None) -> None:
+        def settled(error: Exception | None) -> None:
             try:
                 told(error)
             finally:  # what follows from them being durable happens in any case
@@ -151,7 +151,7 @@ class Backlog:
         lines: list[bytes],
         options: JobOptions,
         notes: Sequence[str],
-        error: BaseException | None,
+        error: Exception | None,
         *,
         is_straight: bool,
     ) -> None:

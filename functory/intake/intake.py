@@ -52,9 +52,9 @@ class Intake:
         """notes: about the jobs that they follow, one for each line or none (vocabulary/origin.py)."""
         return await self._backlog.write(jobtype, lines, options, notes)
 
-    def begin(self, jobtype: str, lines: list[bytes], told: Settled) -> Sequence[str]:
-        """`write` for lines without options that are not many: the ids. `told` hears when they are durable."""
-        return self._backlog.begin(jobtype, lines, told)
+    def begin(self, jobtype: str, lines: list[bytes], told: Settled) -> list[str]:
+        ids = self._backlog.begin(jobtype, lines, told)
+        return ids if isinstance(ids, list) else list(ids)
 
     async def flush(self, tenant: str = "") -> None:
         await self._reader.flush(tenant)

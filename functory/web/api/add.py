@@ -16,7 +16,7 @@ from aiohttp import web
 
 from functory.errors import FunctoryError, InvalidInput, Missing
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
-from functory.operations import create
+from functory.operations import create, submit
 from functory.operations.create import TypedSubmission
 from functory.operations.idempotency import Fingerprint
 from functory.operations.job_settings import to_options, unsaid
@@ -55,6 +55,7 @@ from functory.web.http.outflow import LARGE_BYTES as LARGE_ANSWER_BYTES
 from functory.web.http.routes import Routes
 from functory.web.http.turns import LARGE_BYTES
 from functory.wire.jobs import Added, AddQuery, CreateBody, Job, JobSettings
+from journal import Settled
 from store.errors import StoreError
 from vocabulary.names import TENANT, TYPE
 
@@ -74,15 +75,25 @@ _ANSWERING: Final = {name: getattr(AddQuery(), name) for name in ("ack", "ids", 
 
 async def add_lines(web_: Web, who: Principal, type_name: str, body: bytes, options: JobOptions = PLAIN) -> list[str]:
     """One job for each line of the body, all with the same options."""
+    if len(body) <= _FEW_BYTES:
+        return await submit_lines(web_.service, who, type_name, split_lines(body, max_jobs(web_.service)), options)
     most = max_jobs(web_.service)
     if len(body) <= SPLIT_BYTES:  # to count the lines first would cost as much as to split them
         lines = split_lines(body, most)
-        if len(body) <= _FEW_BYTES or len(lines) * _LINE_BYTES <= web_.job_room.free_bytes:
+        if len(lines) * _LINE_BYTES <= web_.job_room.free_bytes:
             return await submit_lines(web_.service, who, type_name, lines, options)
         del lines  # nobody waits for room with what needs it
     async with _room(web_, who.tenant, body, _LINE_BYTES):
         lines = await split_many(body, most, web_.turns)
         return await submit_lines(web_.service, who, type_name, lines, options)
+
+
+def begin_lines(web_: Web, who: Principal, type_name: str, body: bytes, told: Settled) -> list[str] | None:
+    """The first half of `add_lines`: the ids, and `told` hears when the lines are durable. None: there is more to it,
+    and nothing was done. Raises what `add_lines` raises."""
+    if len(body) > _FEW_BYTES:
+        return None
+    return submit.begin_lines(web_.service, who, type_name, split_lines(body, max_jobs(web_.service)), told)
 
 
 @asynccontextmanager
