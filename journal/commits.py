@@ -48,7 +48,7 @@ class GroupCommit:
         self._moved_s = 0.0
 
     def add(self, write: Write, settled: Settled) -> None:
-        if self.is_idle:
+        if self._added == self._settled:
             self._moved_s = self._monotonic_s()
         self._added += 1
         with self._lock:

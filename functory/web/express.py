@@ -22,7 +22,7 @@ from functory.web.api.add import ADD_PATH, ADD_ROUTE, Waited, add_lines, begin_l
 from functory.web.api.idempotency_key import HEADER as IDEMPOTENCY_KEY
 from functory.web.api.submission import added_json, reading_of
 from functory.web.http.answers import JSON_HEADERS, error_answer
-from functory.web.http.endpoint import Web, bearer, check_type_name
+from functory.web.http.endpoint import Web, bearer
 from functory.web.http.forwarded import peer_of
 from functory.web.http.outflow import LARGE_BYTES as LARGE_ANSWER_BYTES
 from functory.web.http.turns import LARGE_BYTES
@@ -61,7 +61,7 @@ class Express:
             or "Content-Encoding" in headers
             or "Expect" in headers
             or IDEMPOTENCY_KEY in headers
-            or has_unknown_coding(headers)
+            or ("Transfer-Encoding" in headers and has_unknown_coding(headers))
             or reading_of(headers.get("Content-Type", "")) != "lines"
         ):
             return None
@@ -73,12 +73,11 @@ class Express:
             principal.require("submit")
             if waiting is not None:
                 principal.require("read")
-            type_name = check_type_name(path[2])
             self._web.charge(principal)
         except FunctoryError:
             return None  # the plain path finds the same, and reports it
         wait_s = 0.0 if waiting is None else float(waiting[1])
-        return PlainAdd(self._web, principal, type_name, payload.read_nowait(), headers, wait_s)
+        return PlainAdd(self._web, principal, path[2], payload.read_nowait(), headers, wait_s)
 
 
 class PlainAdd:
