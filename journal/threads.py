@@ -21,6 +21,7 @@ class OneThread(Executor):
 
     def __init__(self, name: str) -> None:
         self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._is_shut = False
         self._thread = Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -29,12 +30,15 @@ class OneThread(Executor):
         self._calls.put(call)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
+        if self._is_shut:
+            raise RuntimeError("the thread has ended: nobody would make the call")
         future: Future[T] = Future()
         self._calls.put(partial(_settle, future, partial(fn, *args, **kwargs)))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002
         """What was handed over before is done first."""
+        self._is_shut = True
         self._calls.put(None)
         if wait:
             self._thread.join()

@@ -30,6 +30,8 @@ class Intake:
         self._reader = JournalReader(shared, self._backlog, lines, rejects=rejects)
         self.is_held = self._backlog.is_held
         """Whether the line of a job is on the straight way, and the job not in the store yet."""
+        self.in_line = self._backlog.in_line
+        """Lines of a tenant on the long way that the store does not have."""
 
     def when_added(self, listener: Callable[[Iterable[str]], None]) -> None:
         """The listener is told the types of jobs that were added to the store."""
@@ -68,10 +70,6 @@ class Intake:
     def use(self, straight: StraightIntake) -> None:
         """Lines that it admits go to it when they are durable, and not to the store."""
         self._backlog.use(straight)
-
-    def in_line(self, tenant: str) -> int:
-        """Lines of the tenant on the long way that the store does not have."""
-        return self._backlog.in_line(tenant)
 
     def may_follow(self) -> dict[str, int]:
         """Lines that wait, by type, whose jobs may have run before the store has them."""

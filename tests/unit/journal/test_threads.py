@@ -18,6 +18,8 @@ async def test_calls_are_made_in_their_order_and_a_stop_comes_after_them() -> No
     await asyncio.to_thread(thread.shutdown)
     assert made == list(range(101))
     assert last.result() is None
+    with pytest.raises(RuntimeError, match="has ended"):
+        thread.submit(made.append, 101)
 
 
 async def test_who_waits_for_a_call_gets_its_result_or_its_error() -> None:
