@@ -237,9 +237,7 @@ MUTANTS: list[Mutant] = [
     keyring(
         "a revoked key is good for who waits", "            await self.recheck(who.key_id)\n", "            pass\n"
     ),
-    keyring(
-        "an expired key is good while the store is away", "if who.has_expired(now_ms):", "if False:"
-    ),
+    keyring("an expired key is good while the store is away", "if who.has_expired(now_ms):", "if False:"),
     keyring(
         "a key is kept that was revoked while it was verified",
         "        self._cache.keep(self._cache.by_digest, digest, verified, changes)\n",
