@@ -4,6 +4,7 @@ A line on its way, and the file that owns each step:
 
     write     journal.py   gives it an id (ids.py); payloads.py checks it, writes.py lays it out in a frame (format.py)
               commits.py   puts it with whatever else waits, so that all share one sync
+              threads.py   the thread on which that is done
               writer.py    appends the group to the open segment (disk.py) and syncs; begins segments
               trouble.py   why it cannot, while it cannot
     reserve   ledger.py    decides which lines the reader gets, and until when
@@ -17,6 +18,7 @@ A line on its way, and the file that owns each step:
     all       options.py   the settings; errors.py: what can go wrong
 """
 
+from journal.commits import Settled, tell
 from journal.cursor import Position
 from journal.disk import Disk, File, OsDisk
 from journal.errors import (
@@ -33,11 +35,11 @@ from journal.errors import (
     UnsupportedFormat,
 )
 from journal.format import Record
-from journal.ids import IdParts, parse_id
+from journal.ids import IdParts, LateTexts, parse_id
 from journal.journal import Journal
 from journal.ledger import Reservation
 from journal.options import JournalOptions
-from journal.payloads import is_much
+from journal.payloads import Payloads, is_much
 from journal.stats import JournalStats
 from journal.writes import do_attributes_fit
 
@@ -55,15 +57,19 @@ __all__ = [
     "JournalOptions",
     "JournalStats",
     "JournalUnavailable",
+    "LateTexts",
     "LimitExceeded",
     "OsDisk",
+    "Payloads",
     "Position",
     "Record",
     "Reservation",
     "ReservationLapsed",
     "ReservationUnread",
+    "Settled",
     "UnsupportedFormat",
     "do_attributes_fit",
     "is_much",
     "parse_id",
+    "tell",
 ]

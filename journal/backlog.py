@@ -23,7 +23,7 @@ class Backlog:
         self.segments = dict(segments)
         """By number."""
         self.size_bytes = 0
-        """Durable and not yet rsynced, as of the last `weigh`."""
+        """Durable and not yet rsynced."""
         self.trouble = Trouble()
         """From the limit on, until an eighth of it is read: a backlog that stays near it is not news at each line."""
 
@@ -45,6 +45,14 @@ class Backlog:
             self.trouble.begin(self._full())
         elif self.size_bytes < self._max_bytes - self._max_bytes // 8:
             self.trouble.end()
+
+    def grow(self, segment: Segment) -> None:
+        """Lines were appended to it: the newest, which no reader has passed."""
+        before = self.segments.get(segment.number)
+        self.segments[segment.number] = segment
+        self.size_bytes += segment.end - (FIRST_FRAME if before is None else before.end)
+        if self.size_bytes >= self._max_bytes:
+            self.trouble.begin(self._full())
 
     @property
     def is_filling(self) -> bool:

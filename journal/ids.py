@@ -6,7 +6,7 @@ restarts. Two sources with different sysids never make the same id. The text sor
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, overload
 
@@ -36,14 +36,16 @@ class IdRange(NamedTuple):
     first: int
     size: int
 
-    def pieces(self) -> Iterator[tuple[bytes, list[bytes]]]:
+    def pieces(self) -> list[tuple[bytes, list[bytes]]]:
         """The ids as stems and the digits that complete them."""
+        found = []
         first, end = self.first, self.first + self.size
         while first < end:
             high, low = divmod(first, 1 << 12)
             digits = _LOW_DIGITS[low : low + end - first]
-            yield self.prefix + b"%03x" % high, digits
+            found.append((self.prefix + b"%03x" % high, digits))
             first += len(digits)
+        return found
 
     def texts(self) -> list[str]:
         ids: list[str] = []

@@ -10,11 +10,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
 from journal.backlog import Backlog
-from journal.commits import GroupCommit, one_thread
+from journal.commits import GroupCommit, Settled, tell
 from journal.cursor import END, Cursor, Position
 from journal.disk import Disk, OsDisk
 from journal.errors import DiskFull, JournalClosed, JournalError, JournalUnavailable, ReservationUnread
@@ -28,6 +29,7 @@ from journal.recent import Recent
 from journal.recovery import Finding, log_findings, losses, recover
 from journal.segment import Damage
 from journal.stats import JournalStats
+from journal.threads import OneThread
 from journal.trouble import Trouble
 from journal.writer import Appended, Previous, SegmentWriter
 from journal.writes import check_jobtype, make_write
@@ -59,7 +61,7 @@ class Journal:
         self._ids = IdSource(sysid)
         self._sysid = sysid
         self._read_from = read_from
-        self._make_executor = make_executor or one_thread
+        self._make_executor = make_executor or OneThread
         self._is_open = False
         self._recent = Recent(options.recent_bytes)
         self._loaded: dict[int, list[Record]] = {}
@@ -165,7 +167,8 @@ class Journal:
         """Append lines of one type; returns their ids once all of them are on disk. Raises InvalidWrite or
         LimitExceeded before anything is written, DiskFull, BacklogFull or JournalUnavailable when it could not be: then
         none of them will ever be read. Who is cancelled while waiting does not learn whether the lines are there."""
-        ids, done = self.begin_write(jobtype, await self.look_at(lines), attributes, notes)
+        payloads, done = await self.look_at(lines), asyncio.get_running_loop().create_future()
+        ids = self.begin_write(jobtype, payloads, attributes, notes, partial(tell, done))
         await done
         return ids if isinstance(ids, list) else await ids.made()
 
@@ -174,19 +177,18 @@ class Journal:
         return await to_payloads_in_parts(lines, self._options)
 
     def begin_write(
-        self, jobtype: str, lines: Lines | Payloads, attributes: Mapping[str, str], notes: Sequence[str] = ()
-    ) -> "tuple[list[str] | LateTexts, asyncio.Future[None]]":
-        """The first half of `write`: ids, and a future for the second. No reader sees a line before this returns.
-        notes: what is said of each line, if anything is: printable ASCII without `|`."""
+        self, jobtype: str, lines: Lines | Payloads, attrs: Mapping[str, str], notes: Sequence[str], settled: Settled
+    ) -> list[str] | LateTexts:
+        """The first half of `write`: the ids. No reader sees a line before this returns. `settled` hears, later, that
+        they are on disk, or why not. notes: what is said of each line, if anything is: printable ASCII without `|`."""
         self._require_open()
         check_jobtype(jobtype)
         payloads = lines if isinstance(lines, Payloads) else to_payloads(lines, self._options)
         self._backlog.require_room()
         now_ms = self._clock.now_ms()
         ids = self._ids.take(len(payloads.lines), now_ms)
-        write = make_write(ids, jobtype, payloads, attributes, now_ms, notes)
-        texts = list(write.ids) if isinstance(write.ids, list) else write.ids  # the caller's own
-        return texts, self._commits.add(write)
+        self._commits.add(write := make_write(ids, jobtype, payloads, attrs, now_ms, notes), settled)
+        return list(write.ids) if isinstance(write.ids, list) else write.ids  # the caller's own
 
     def check(self, jobtype: str, lines: Sequence[bytes]) -> None:
         """Raises what `write` would raise for the lines themselves: InvalidWrite, LimitExceeded. Writes nothing."""
@@ -301,8 +303,8 @@ class Journal:
         )
 
     async def try_again(self) -> None:
-        """After a write that failed, see whether the next one would succeed. Nobody else may: who sends jobs only to a
-        daemon without trouble would never send one again. Nothing happens while there is no trouble."""
+        """After a write that failed, see whether the next one would succeed: who sends jobs only to a daemon without
+        trouble would never send one again. Nothing happens while there is no trouble."""
         self._require_open()
         if self._trouble.reason:
             with suppress(JournalUnavailable):
@@ -376,11 +378,10 @@ class Journal:
     def _on_settled(self, verdict: Appended | JournalError) -> None:
         if isinstance(verdict, Appended):
             segment, batches, offsets = verdict
-            self._lines_written += sum(batch.lines for batch in batches)
-            self._backlog.segments[segment.number] = segment
+            self._backlog.grow(segment)
             for batch, offset, end in zip(batches, offsets, offsets[1:], strict=False):
+                self._lines_written += batch.lines
                 self._recent.add(segment.number, offset, end, batch)
-            self._backlog.weigh(self._ledger.read_point)
             self._news.set()
             self._trouble.end()
         elif not (isinstance(verdict, DiskFull) and verdict.has_room_for_less):

@@ -19,13 +19,10 @@ _OVERHEAD_BYTES: Final = 1000
 class _Placed(NamedTuple):
     """A batch, and where it is in the journal."""
 
-    start: Position
-    end: Position
+    segment: int
+    offset: int
+    end: int
     batch: Batch
-
-    @property
-    def size_bytes(self) -> int:
-        return len(self.batch.body) + _OVERHEAD_BYTES
 
 
 class Recent:
@@ -37,28 +34,28 @@ class Recent:
         self._batches: deque[_Placed] = deque()
 
     def add(self, segment: int, offset: int, end: int, batch: Batch) -> None:
-        placed = _Placed(Position(segment, offset, 0), Position(segment, end, 0), batch)
-        self._batches.append(placed)
-        self._size_bytes += placed.size_bytes
+        self._batches.append(_Placed(segment, offset, end, batch))
+        self._size_bytes += len(batch.body) + _OVERHEAD_BYTES
         while self._size_bytes > self._max_bytes:
             self._drop()
 
     def read(self, start: Position, max_lines: int, max_bytes: int) -> Piece | None:
         """Up to so many lines from `start` on, and at least one; None when they are not here. Those before it are
         forgotten: readers go forward, and who goes back reads from disk."""
-        while self._batches and self._batches[0].end <= start:
+        while self._batches and (self._batches[0].segment, self._batches[0].end) <= start[:2]:
             self._drop()
         piece = Piece([], start, start)
         for placed in self._batches:
             max_bytes -= len(placed.batch.body)
             begin, left = piece.end.line, max_lines - len(piece.records)
-            if placed.start[:2] != piece.end[:2] or left == 0 or max_bytes < 0:
+            if placed[:2] != piece.end[:2] or left == 0 or max_bytes < 0:
                 break
             end = min(placed.batch.lines, begin + left)
             is_whole = end == placed.batch.lines
             piece.records.extend(placed.batch.records(begin, end))
-            piece = piece._replace(end=placed.end if is_whole else piece.end._replace(line=end))
+            reached = Position(placed.segment, placed.end, 0) if is_whole else piece.end._replace(line=end)
+            piece = piece._replace(end=reached)
         return piece if piece.records else None
 
     def _drop(self) -> None:
-        self._size_bytes -= self._batches.popleft().size_bytes
+        self._size_bytes -= len(self._batches.popleft().batch.body) + _OVERHEAD_BYTES

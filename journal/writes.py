@@ -66,10 +66,7 @@ class Batch(NamedTuple):
     head: bytes
     body: bytes
     writes: Sequence[Write]
-
-    @property
-    def lines(self) -> int:
-        return sum([len(write.ids) for write in self.writes])
+    lines: int
 
     def records(self, begin: int, end: int) -> list[Record]:
         """Some of the lines, as a reader of the frame would get them."""
@@ -142,7 +139,7 @@ def _batch(writes: list[Write]) -> Batch:
         first.jobtype.encode(),
         first.suffix,
     )
-    return Batch(head, body, writes)
+    return Batch(head, body, writes, len(payloads))
 
 
 def _joined(parts: Sequence[Sequence[_T]]) -> Sequence[_T]:

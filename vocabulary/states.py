@@ -30,6 +30,8 @@ COUNTED_CODES: Final = (Code.OK, Code.FAILED, Code.RETRY, Code.ERROR, Code.ABAND
 class JobState(StrEnum):
     """The state of a job, which the pair (dt, lock) encodes: see `store.values.jobs.state_of`."""
 
+    __hash__ = str.__hash__
+
     DEFERRED = "deferred"
     WAITING = "waiting"
     RUNNING = "running"

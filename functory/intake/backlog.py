@@ -21,10 +21,10 @@ from functory.intake.line import SEVERAL, Line
 from functory.intake.straight_intake import StraightIntake
 from functory.intake.weights import Tally, Weight, weigh
 from functory.loops.shared import Shared
-from journal import Record, is_much
+from journal import LateTexts, Payloads, Record, Settled, is_much, tell
 from store.base import NewJob
 from store.errors import StoreUnavailable
-from vocabulary.columns import fields
+from vocabulary.columns import fields, take_out
 from vocabulary.names import tenant_of
 
 log = logging.getLogger("functory.backlog")
@@ -68,6 +68,8 @@ class Backlog:
         self._is_wanted = False
         """Somebody waits for what the reader brings."""
         self._held = HeldLines()
+        self.is_held: Callable[[str], bool] = self._held.__contains__
+        """Whether the line of a job is on the straight way."""
         self._on_their_way = Tally()
         """Lines by tenant that are being written, or are on the straight way."""
         self._bytes_of = Tally()
@@ -105,49 +107,63 @@ class Backlog:
         lines are looked at takes them with it.
         """
         tenant, count, size_bytes = tenant_of(jobtype), len(lines), sum(map(len, lines))
-        self._on_their_way.add(tenant, count)  # quotas may be asked for meanwhile
+        looked: Payloads | None = None
+        if is_much(count, size_bytes):  # quotas may be asked for meanwhile
+            with self._on_their_way.more(tenant, count), self._bytes_of.more(tenant, size_bytes):
+                looked = await self._journal.look_at(lines)
+        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        ids = self.begin(jobtype, lines, partial(tell, told), options, notes, looked)
+        await told
+        return ids if isinstance(ids, list) else await ids.made()
+
+    def begin(
+        self,
+        jobtype: str,
+        lines: list[bytes],
+        told: Settled,
+        options: JobOptions = PLAIN,
+        notes: Sequence[str] = (),
+        looked: Payloads | None = None,
+    ) -> list[str] | LateTexts:
+        """The first half of `write`: the ids. `told` hears, later, that the lines are durable, or why they are not; if
+        this raises, it does not. looked: the lines, if they were looked at in parts."""
+        tenant, size_bytes = tenant_of(jobtype), sum(map(len, lines))
+        is_straight = self._goes_straight(jobtype, lines, options)
+
+        def settled(error: Exception | None) -> None:
+            try:
+                told(error)
+            finally:  # what follows from them being durable happens in any case
+                self._settled(ids, jobtype, lines, options, notes, error, is_straight=is_straight)
+
+        ids = self._journal.begin_write(jobtype, looked or lines, to_attributes(options), notes, settled)
+        self._on_their_way.add(tenant, len(lines))
         self._bytes_of.add(tenant, size_bytes)
-        try:
-            looked = await self._journal.look_at(lines) if is_much(count, size_bytes) else lines
-            is_straight = self._goes_straight(jobtype, lines, options)
-            ids, done = self._journal.begin_write(jobtype, looked, to_attributes(options), notes)
-        except BaseException:
-            self._on_their_way.add(tenant, -count)
-            self._bytes_of.add(tenant, -size_bytes)
-            raise
         if is_straight:  # before the reader can see them
             self._held.hold(jobtype, ids, lines)
             self._ahead.update(dict.fromkeys(ids, False))
-        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        settled = partial(self._settled, ids, jobtype, lines, size_bytes, options, notes, told, is_straight=is_straight)
-        done.add_done_callback(settled)
-        await told  # and not `done`: a caller that is cancelled cancels what it waits for
-        return ids if isinstance(ids, list) else await ids.made()
+        return ids
 
     def _settled(
         self,
         ids: Sequence[str],
         jobtype: str,
         lines: list[bytes],
-        size_bytes: int,
         options: JobOptions,
         notes: Sequence[str],
-        told: "asyncio.Future[None]",
-        done: "asyncio.Future[None]",
+        error: Exception | None,
         *,
         is_straight: bool,
     ) -> None:
         tenant, count = tenant_of(jobtype), len(ids)
-        _pass_on(done, told)
         if not is_straight:
             self._on_their_way.add(tenant, -count)
-        if done.cancelled() or done.exception() is not None:
+        if error is not None:
             if is_straight:
                 self._let_go(ids)
-                for job_id in ids:
-                    self._ahead.pop(job_id, None)
+                take_out(self._ahead, ids)
             else:
-                self._bytes_of.add(tenant, -size_bytes)
+                self._bytes_of.add(tenant, -sum(map(len, lines)))
             return
         if is_straight and self._straight is not None:
             self._straight.take(new_jobs(ids, jobtype, lines, options, self._clock.now_ms(), notes))
@@ -161,7 +177,8 @@ class Backlog:
             self._board(tenant, new_jobs(ids, jobtype, lines, options, self._clock.now_ms(), notes))
         else:
             kind = SEVERAL if is_urgent else jobtype  # none of its type runs before it from the journal
-            self._line.enter(tenant, count, kind, is_urgent=size_bytes > _LARGE_BYTES or self._may_run(jobtype))
+            is_large = sum(map(len, lines)) > _LARGE_BYTES
+            self._line.enter(tenant, count, kind, is_urgent=is_large or self._may_run(jobtype))
 
     def _board(self, tenant: str, jobs: Sequence[NewJob]) -> None:
         self._boarding += jobs
@@ -198,9 +215,6 @@ class Backlog:
             await self._landed.wait()
 
     # Of lines on the straight way
-
-    def is_held(self, job_id: str) -> bool:
-        return job_id in self._held
 
     def arrived(self, ids: Sequence[str]) -> None:
         """The store has these."""
@@ -382,14 +396,3 @@ class Backlog:
 
     def _may_run(self, jobtype: str) -> bool:
         return self._straight is None or self._straight.may_run(jobtype)
-
-
-def _pass_on(done: "asyncio.Future[None]", told: "asyncio.Future[None]") -> None:
-    if told.done():  # its caller was cancelled
-        return
-    if done.cancelled():
-        told.cancel()
-    elif (error := done.exception()) is not None:
-        told.set_exception(error)
-    else:
-        told.set_result(None)

@@ -15,6 +15,7 @@ from functory.intake.passed_lines import PassedLines
 from functory.intake.straight_intake import StraightIntake
 from functory.intake.weights import Weight
 from functory.loops.shared import Shared
+from journal import Settled
 from store.base import JournalPosition, NewJob
 
 
@@ -27,6 +28,10 @@ class Intake:
         self._backlog = Backlog(shared)
         lines = PassedLines(shared.journal, reader, shared.owner, earlier)
         self._reader = JournalReader(shared, self._backlog, lines, rejects=rejects)
+        self.is_held = self._backlog.is_held
+        """Whether the line of a job is on the straight way, and the job not in the store yet."""
+        self.in_line = self._backlog.in_line
+        """Lines of a tenant on the long way that the store does not have."""
 
     def when_added(self, listener: Callable[[Iterable[str]], None]) -> None:
         """The listener is told the types of jobs that were added to the store."""
@@ -49,6 +54,10 @@ class Intake:
         """notes: about the jobs that they follow, one for each line or none (vocabulary/origin.py)."""
         return await self._backlog.write(jobtype, lines, options, notes)
 
+    def begin(self, jobtype: str, lines: list[bytes], told: Settled) -> list[str]:
+        ids = self._backlog.begin(jobtype, lines, told)
+        return ids if isinstance(ids, list) else list(ids)
+
     async def flush(self, tenant: str = "") -> None:
         await self._reader.flush(tenant)
 
@@ -61,14 +70,6 @@ class Intake:
     def use(self, straight: StraightIntake) -> None:
         """Lines that it admits go to it when they are durable, and not to the store."""
         self._backlog.use(straight)
-
-    def is_held(self, job_id: str) -> bool:
-        """Whether the line of a job is on the straight way, and the job not in the store yet."""
-        return self._backlog.is_held(job_id)
-
-    def in_line(self, tenant: str) -> int:
-        """Lines of the tenant on the long way that the store does not have."""
-        return self._backlog.in_line(tenant)
 
     def may_follow(self) -> dict[str, int]:
         """Lines that wait, by type, whose jobs may have run before the store has them."""

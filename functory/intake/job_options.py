@@ -41,6 +41,8 @@ PLAIN: Final = JobOptions()
 _NO_ATTRIBUTES: Final[Mapping[str, str]] = {}
 _STAMP_CHARS: Final = 19
 """Length of the time at the start of an id."""
+_SECOND_CHARS: Final = 15
+"""Of that, up to its milliseconds."""
 _LATE_MS: Final = 60_000
 _FIT_CHARS: Final = 200
 """Options with no more text than this fit, whatever the text: a character becomes twelve at most."""
@@ -165,7 +167,12 @@ def _due_ms(create_ms: int, dt_ms: int | None, now_ms: int, anchored: bool) -> i
     return due_ms if anchored or create_ms >= late_ms else max(due_ms, late_ms)
 
 
-@lru_cache(maxsize=4096)
 def _time_of(stamp: str) -> int:
-    """Milliseconds of `20261114T235959123Z`, which many ids in a row share."""
-    return parse_id(f"{stamp}-0-000000").time_ms
+    """Milliseconds of `20261114T235959123Z`."""
+    return _second_of(stamp[:_SECOND_CHARS]) + int(stamp[_SECOND_CHARS:-1])
+
+
+@lru_cache(maxsize=4096)
+def _second_of(stamp: str) -> int:
+    """Milliseconds of `20261114T235959`, which many ids in a row share."""
+    return parse_id(f"{stamp}000Z-0-000000").time_ms

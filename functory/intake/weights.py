@@ -1,7 +1,7 @@
 """How many lines or jobs of each tenant there are, and their bytes."""
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
 from typing import Final, NamedTuple
@@ -9,13 +9,24 @@ from typing import Final, NamedTuple
 from vocabulary.names import tenant_of
 
 
-class Tally(Counter[str]):
+class Tally(dict[str, int]):
     """So many of each tenant, without those that have none."""
 
     def add(self, tenant: str, count: int) -> None:
-        self[tenant] += count
-        if not self[tenant]:
-            del self[tenant]
+        now = self.get(tenant, 0) + count
+        if now:
+            self[tenant] = now
+        else:
+            self.pop(tenant, None)
+
+    @contextmanager
+    def more(self, tenant: str, count: int) -> Iterator[None]:
+        """So many more while the block lasts."""
+        self.add(tenant, count)
+        try:
+            yield
+        finally:
+            self.add(tenant, -count)
 
 
 class Weight(NamedTuple):
@@ -25,6 +36,7 @@ class Weight(NamedTuple):
 
 
 _NOTHING: Final = Weight()
+_SIZE: Final = itemgetter(1)
 
 
 def weigh(jobtypes: Iterable[str], payloads: Iterable[bytes]) -> dict[str, Weight]:
@@ -37,7 +49,7 @@ def weigh_sizes(lines: Iterable[tuple[str, int]]) -> dict[str, Weight]:
     line is little."""
     found: dict[str, Weight] = {}
     for jobtype, pairs in groupby(lines, itemgetter(0)):
-        sizes = list(map(itemgetter(1), pairs))
+        sizes = list(map(_SIZE, pairs))
         tenant = tenant_of(jobtype)
         count, size_bytes = found.get(tenant, _NOTHING)
         found[tenant] = Weight(count + len(sizes), size_bytes + sum(sizes))

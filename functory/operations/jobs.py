@@ -118,22 +118,23 @@ async def wait_for_job(
 ) -> JobRecord | Queued:
     """The job once it has ended, or as it is when the time is up or when nobody listens any more; as `get_job`. One
     that ends here and is not kept is there as a whole."""
+    deadline_s = asyncio.get_running_loop().time() + wait_s
     with service.straight.awaiting(tenant, [job_id]):
-        return await _wait(service, tenant, job_id, wait_s, max_bytes, is_heard)
+        return await wait_for_awaited(service, tenant, job_id, deadline_s, max_bytes=max_bytes, is_heard=is_heard)
 
 
-async def _wait(
-    service: Service, tenant: str, job_id: str, wait_s: float, max_bytes: int, is_heard: Callable[[], bool]
+async def wait_for_awaited(
+    service: Service, tenant: str, job_id: str, deadline: float, *, max_bytes: int, is_heard: Callable[[], bool]
 ) -> JobRecord | Queued:
+    """The same, within `awaiting` of the job, up to a time of the event loop."""
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + wait_s
 
     def is_time_up() -> bool:
         return loop.time() >= deadline or not is_heard()
 
-    _hurry(service, tenant, job_id)
+    is_ours = _hurry(service, tenant, job_id)
     has_waited = False
-    while service.straight.is_here(job_id) and not is_time_up() and _is_ours(service, tenant, job_id):
+    while service.straight.is_here(job_id) and (is_ours or _runs(service, tenant, job_id)) and not is_time_up():
         has_waited = True
         if not await service.waiters.wait(job_id, deadline - loop.time()):
             break
@@ -321,17 +322,18 @@ async def _is_on_its_way_elsewhere(service: Service, job_id: str, sysid: str) ->
     return any(daemon.sysid == sysid for daemon in await service.store.list_daemons(now_ms=service.now_ms()))
 
 
-def _hurry(service: Service, tenant: str, job_id: str) -> None:
-    """Somebody asks for the job: if it waits on this daemon for others to start with, it starts now."""
+def _hurry(service: Service, tenant: str, job_id: str) -> bool:
+    """Somebody asks for the job: if it waits on this daemon for others to start with, it starts now. Returns whether
+    this daemon knows that it has accepted it of the tenant."""
     batch = service.accepted.find(tenant, job_id)
     if batch is not None:
         service.straight.hurry(batch.jobtype)
+    return batch is not None
 
 
-def _is_ours(service: Service, tenant: str, job_id: str) -> bool:
-    """Whether a job that is not in the store is known to be the tenant's."""
-    look = service.straight.look(tenant, job_id, service.now_ms())
-    return look is not None or service.accepted.find(tenant, job_id) is not None
+def _runs(service: Service, tenant: str, job_id: str) -> bool:
+    """Whether it is a job of the tenant that runs on this daemon, and that the store does not have."""
+    return service.straight.look(tenant, job_id, service.now_ms()) is not None
 
 
 def _queued(service: Service, tenant: str, job_id: str) -> Queued | None:

@@ -63,8 +63,12 @@ class KeyRing:
     async def confirm(self, who: Principal) -> None:
         """Whether a key is still good that was verified a while ago: for whoever has waited since. Until it expires it
         is, as long as the store cannot be reached. Raises Unauthorized."""
-        if who.has_expired(self._service.now_ms()):
+        now_ms = self._service.now_ms()
+        if who.has_expired(now_ms):
             raise Unauthorized(_NOT_GOOD)
+        if (known := self._recent(who.key_id, now_ms)) is not None:
+            _if_valid(known, now_ms)
+            return
         with suppress(StoreUnavailable, TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
                 await self.recheck(who.key_id)
@@ -96,11 +100,16 @@ class KeyRing:
         Unauthorized, StoreUnavailable.
         """
         now_ms = self._service.now_ms()
-        known = self._cache.by_id.get(key_id)
-        if known is None or abs(now_ms - known.checked_ms) >= LIFE_S * 1000:
+        known = self._recent(key_id, now_ms)
+        if known is None:
             changes = self._cache.changes
             known = await self._looks.ask((key_id, changes), lambda: self._look(key_id, now_ms, changes))
         return _if_valid(known, now_ms)
+
+    def _recent(self, key_id: str, now_ms: int) -> VerifiedKey | None:
+        """What is known of a key, if that was looked up a moment ago."""
+        known = self._cache.by_id.get(key_id)
+        return None if known is None or abs(now_ms - known.checked_ms) >= LIFE_S * 1000 else known
 
     async def _look(self, key_id: str, now_ms: int, changes: int) -> VerifiedKey:
         """The key as the store has it, which may have expired. Raises Unauthorized, StoreUnavailable."""

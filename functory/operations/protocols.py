@@ -14,6 +14,7 @@ from functory.workers.unasked import Unasked
 from functory.workers.values import Delivery, Order, Report, Taken, Verdict
 from handlers.model import Handler
 from handlers.packages import Lock, Wanted
+from journal import Settled
 from runner.glimpse import Glimpse
 from runner.outcome import Stopped
 from runner.packages.source import Progress, Tell, nobody
@@ -27,6 +28,10 @@ class Intake(Protocol):
     async def write(self, jobtype: str, lines: list[bytes], options: JobOptions = PLAIN) -> list[str]:
         """Write jobs of one type. They are durable in the journal when it returns their ids.
         Raises what `Journal.write` raises."""
+
+    def begin(self, jobtype: str, lines: list[bytes], told: Settled) -> list[str]:
+        """The first half of `write`, for a few lines without options: their ids. `told` hears that they are durable,
+        or why they are not. Raises what `write` raises before anything is written."""
 
     async def flush(self, tenant: str = "") -> None:
         """Wait until all lines acknowledged so far by this daemon are in the store: all, or those of one tenant.

@@ -24,7 +24,7 @@ from functory.operations.consumers import refuse_repeat
 from functory.operations.idempotency import Fingerprint, bind_key, freed_if_refused, note_added, were_added
 from functory.operations.principal import Principal
 from functory.operations.service import Service
-from journal import LimitExceeded
+from journal import LimitExceeded, Settled
 from store.base import CreateReport, Creation, NewJob
 from store.checks import check_new_job
 from store.errors import InvalidValue, StoreUnavailable
@@ -82,6 +82,25 @@ async def submit_lines(
         service.admission.check(jobtype, lines)
         return await _add_past_journal(service, jobtype, [Submission(line, options) for line in lines])
     return await _write(service, jobtype, lines, options)
+
+
+def begin_lines(
+    service: Service, who: Principal, type_name: str, lines: list[bytes], told: Settled
+) -> list[str] | None:
+    """The first half of `submit_lines`, for a few lines without options: their ids. `told` hears, later, that they are
+    durable, or why not. None: something has to be asked first (about a new type, or a quota), and nothing was done."""
+    jobtype, limits = jobtype_of(who.tenant, type_name), who.limits
+    is_limited = limits.max_jobs is not None or limits.max_bytes is not None
+    if not lines or is_limited or not service.admission.knows_type(who.tenant, jobtype):
+        return None
+
+    def settled(error: Exception | None) -> None:
+        if error is None:
+            service.accepted.note(ids, jobtype, PLAIN)
+        told(error)
+
+    ids = service.intake.begin(jobtype, lines, settled)
+    return ids
 
 
 async def submit_jobs(service: Service, who: Principal, type_name: str, jobs: Sequence[Submission]) -> list[str]:

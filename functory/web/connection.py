@@ -45,6 +45,7 @@ class Connection(web.RequestHandler):
         "_header_timer",
         "_left_bytes",
         "_limits",
+        "_serving",
         "_stall_timer",
         "_under_way",
     )
@@ -78,8 +79,10 @@ class Connection(web.RequestHandler):
         self._header_timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
         self._left_bytes = 0
-        self._under_way: asyncio.Task[None] | None = None
+        self._under_way: PlainAdd | None = None
         """The request on the fast path now."""
+        self._serving: asyncio.Task[None] | None = None
+        """What serves it, once there is something to wait for."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -168,7 +171,10 @@ class Connection(web.RequestHandler):
         if plain is None:
             waiter.set_result(None)
         else:
-            self._under_way = self._loop.create_task(self._serve(plain))
+            self._under_way = plain
+            self._request_in_progress = True  # a shutdown waits for it
+            if not plain.begin(self._go_on):
+                self._go_on()
 
     def resume_reading(self, resume_parser: bool = True) -> None:
         """Called for every piece of a body that is read. There is something to do only after a pause."""
@@ -188,8 +194,20 @@ class Connection(web.RequestHandler):
             self._parser.message_consumed()
         return plain
 
+    def _go_on(self) -> None:
+        """Its lines are durable, or nothing could be begun yet. Most that do not wait for their jobs are answered
+        here: a task would cost them as much as all else about the answer."""
+        plain = self._under_way
+        if plain is None:
+            return  # the service has stopped meanwhile
+        answer = None if self.transport is None or self.writing_paused else plain.answer_now()
+        if self.transport is None or answer is None:
+            self._serving = self._loop.create_task(self._serve(plain))
+        else:
+            self.transport.write(answer)
+            self._end()
+
     async def _serve(self, plain: PlainAdd) -> None:
-        self._request_in_progress = True  # a shutdown waits for it
         try:
             answer = await plain.answer(_host(self.peername), lambda: self.transport is not None)
             if len(answer) <= LARGE_BYTES:
@@ -199,10 +217,13 @@ class Connection(web.RequestHandler):
         except ConnectionError:
             log.debug("connection.lost_before_answer")
         finally:
-            self._under_way = None
-            self._request_in_progress = False
-            if self._handler_waiter is not None and not self._handler_waiter.done():
-                self._handler_waiter.set_result(None)
+            self._end()
+
+    def _end(self) -> None:
+        self._under_way = self._serving = None
+        self._request_in_progress = False
+        if self._handler_waiter is not None and not self._handler_waiter.done():
+            self._handler_waiter.set_result(None)
         self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
         if self._messages and self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)  # requests that came meanwhile take the plain path
@@ -215,8 +236,9 @@ class Connection(web.RequestHandler):
 
     async def shutdown(self, timeout: float | None = 15.0) -> None:
         await super().shutdown(timeout)
-        if self._under_way is not None:
-            self._under_way.cancel()
+        self._under_way = None
+        if self._serving is not None:
+            self._serving.cancel()
 
     def _process_keepalive(self) -> None:
         if self._under_way is not None:  # aiohttp's task looks idle, but the client waits for an answer

@@ -18,12 +18,13 @@ from aiohttp.http import SERVER_SOFTWARE, HttpVersion11, RawRequestMessage
 
 from functory.errors import FunctoryError
 from functory.operations.principal import Principal
-from functory.web.api.add import ADD_PATH, ADD_ROUTE, Waited, add_lines, describe_added
+from functory.web.api.add import ADD_PATH, ADD_ROUTE, Waited, add_lines, begin_lines, describe_added
 from functory.web.api.idempotency_key import HEADER as IDEMPOTENCY_KEY
-from functory.web.api.submission import reading_of
+from functory.web.api.submission import added_json, reading_of
 from functory.web.http.answers import JSON_HEADERS, error_answer
-from functory.web.http.endpoint import Web, bearer, check_type_name
+from functory.web.http.endpoint import Web, bearer
 from functory.web.http.forwarded import peer_of
+from functory.web.http.outflow import LARGE_BYTES as LARGE_ANSWER_BYTES
 from functory.web.http.turns import LARGE_BYTES
 from functory.web.http_faults import has_unknown_coding
 
@@ -60,7 +61,7 @@ class Express:
             or "Content-Encoding" in headers
             or "Expect" in headers
             or IDEMPOTENCY_KEY in headers
-            or has_unknown_coding(headers)
+            or ("Transfer-Encoding" in headers and has_unknown_coding(headers))
             or reading_of(headers.get("Content-Type", "")) != "lines"
         ):
             return None
@@ -72,18 +73,17 @@ class Express:
             principal.require("submit")
             if waiting is not None:
                 principal.require("read")
-            type_name = check_type_name(path[2])
             self._web.charge(principal)
         except FunctoryError:
             return None  # the plain path finds the same, and reports it
         wait_s = 0.0 if waiting is None else float(waiting[1])
-        return PlainAdd(self._web, principal, type_name, payload.read_nowait(), headers, wait_s)
+        return PlainAdd(self._web, principal, path[2], payload.read_nowait(), headers, wait_s)
 
 
 class PlainAdd:
     """One request on the fast path."""
 
-    __slots__ = ("_began_s", "_body", "_headers", "_principal", "_type_name", "_wait_s", "_web")
+    __slots__ = ("_began_s", "_body", "_error", "_headers", "_ids", "_principal", "_type_name", "_wait_s", "_web")
 
     def __init__(
         self,
@@ -101,26 +101,55 @@ class PlainAdd:
         self._body = body
         self._headers = headers
         self._wait_s = wait_s
+        self._ids: list[str] | None = None
+        self._error: Exception | None = None
 
     @property
     def tenant(self) -> str:
         return self._principal.tenant
 
+    def begin(self, go_on: Callable[[], None]) -> bool:
+        """Write the lines now, if that takes no more than that: `go_on` is called when they are durable, or are not
+        taken. False: `answer` does all of it."""
+
+        def told(error: Exception | None) -> None:
+            self._error = error
+            go_on()
+
+        try:
+            self._ids = begin_lines(self._web, self._principal, self._type_name, self._body, told)
+        except Exception as error:  # noqa: BLE001 (`answer` says so)
+            self._error = error
+        return self._ids is not None
+
+    def answer_now(self) -> bytes | None:
+        """The answer's bytes, if nothing has to be waited for any more."""
+        if self._ids is None or self._error is not None or self._wait_s:
+            return None
+        body = added_json(self._ids)
+        return self._answered(body) if len(body) < LARGE_ANSWER_BYTES // 2 else None
+
     async def answer(self, remote: str, is_heard: Callable[[], bool]) -> bytes:
         """The answer's bytes: when the jobs are durable or have ended, or with the reason why they are not. is_heard:
         whether somebody still waits for it."""
-        web = self._web
-        request_id = web.edge.request_id(self._headers.get("X-Request-Id"))
-        try:
-            ids = await add_lines(web, self._principal, self._type_name, self._body)
-            added = Waited(self._principal, self._type_name, ids, self._wait_s)
-            body = await describe_added(web, added, is_heard=is_heard)
-        except Exception as error:  # noqa: BLE001 (as at the edge: the client gets an answer and the log the error)
-            status, answer = self._refusal(error, request_id, remote)
-        else:
-            status, answer = 200, _raw("200 OK", _OK_HEADERS, body, request_id)
+        web, error = self._web, self._error
+        if error is None:
+            try:
+                ids = self._ids or await add_lines(web, self._principal, self._type_name, self._body)
+                added = Waited(self._principal, self._type_name, ids, self._wait_s)
+                return self._answered(await describe_added(web, added, is_heard=is_heard))
+            except Exception as raised:  # noqa: BLE001 (as at the edge: the client gets an answer, the log the error)
+                error = raised
+        status, answer = self._refusal(error, self._request_id(), remote)
         web.edge.count("POST", ADD_ROUTE, status, self._began_s)
         return answer
+
+    def _answered(self, body: bytes) -> bytes:
+        self._web.edge.count("POST", ADD_ROUTE, 200, self._began_s)
+        return _raw("200 OK", _OK_HEADERS, body, self._request_id())
+
+    def _request_id(self) -> str:
+        return self._web.edge.request_id(self._headers.get("X-Request-Id"))
 
     def _refusal(self, error: Exception, request_id: str, remote: str) -> tuple[int, bytes]:
         forwarded_for = self._headers.getall("X-Forwarded-For", [])

@@ -172,7 +172,10 @@ async def test_what_the_reader_had_before_its_acknowledgement_does_not_go_past(
         acknowledged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def acknowledge_late(*given: Any) -> Any:
-            return begin(*given)[0], acknowledged
+            settled = given[-1]
+            acknowledged.add_done_callback(lambda _: settled(None))
+            journal_write: Any = begin
+            return journal_write(*given[:-1], lambda _: None)
 
         monkeypatch.setattr(intake.journal, "begin_write", acknowledge_late)
         writing = asyncio.create_task(intake.backlog.write("quiet-x", [b"me"]))

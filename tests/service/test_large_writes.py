@@ -7,7 +7,7 @@ import pytest
 
 from journal import LimitExceeded
 from journal.payloads import PART_LINES
-from tests.support.intake import an_intake
+from tests.support.intake import Straight, an_intake
 
 MANY = [b"x"] * (4 * PART_LINES)
 
@@ -53,3 +53,21 @@ async def test_the_lines_of_a_large_write_keep_their_order(tmp_path: Path) -> No
             found += [(record.id, record.payload) for record in await intake.journal.read(reservation)]
             await intake.journal.rsync(reservation)
         assert found == list(zip(ids, lines, strict=True))
+
+
+@pytest.mark.parametrize("tenant", ["loud", "quiet"])
+async def test_lines_are_looked_after_whatever_becomes_of_who_wrote_them(tmp_path: Path, tenant: str) -> None:
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+
+    def cannot(_: Exception | None) -> None:
+        raise RuntimeError("it cannot")
+
+    async with an_intake(tmp_path) as intake:
+        intake.backlog.use(straight := Straight())
+        (job_id,) = intake.backlog.begin(f"{tenant}-x", [b"me"], cannot)
+        await intake.journal.wsync()
+        assert [job.id for job in straight.jobs] == [job_id] * (tenant == "quiet")
+        if tenant == "loud":
+            await intake.read_all()
+            assert intake.added == [job_id]
+            assert intake.backlog.unstored("loud") == (0, 0)

@@ -11,7 +11,7 @@ from functory.intake.job_options import PLAIN, JobOptions, to_attributes, to_new
 from functory.operations.protocols import Health
 from handlers.errors import HandlerSyntaxError
 from handlers.model import Handler
-from journal import Journal
+from journal import Journal, Settled
 from runner.glimpse import Glimpse
 from runner.launch import Level
 from runner.outcome import Stopped
@@ -37,6 +37,9 @@ class LineIntake:
         self, jobtype: str, lines: list[bytes], options: JobOptions = PLAIN, notes: Sequence[str] = ()
     ) -> list[str]:
         return await self._journal.write(jobtype, lines, to_attributes(options), notes)
+
+    def begin(self, jobtype: str, lines: list[bytes], told: Settled) -> list[str]:
+        return list(self._journal.begin_write(jobtype, lines, {}, (), told))
 
     async def flush(self, tenant: str = "") -> None:
         self.flushes += 1

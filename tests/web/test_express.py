@@ -17,6 +17,7 @@ from functory.operations.tenants import update_tenant
 from functory.tenant_limits import TenantLimits
 from functory.web.connection import Connection
 from functory.web.http.settings import WebSettings
+from journal import Settled
 from journal.errors import DiskFull
 from tests.support.express import ADD, request_of, seen_by_client
 from tests.support.web import Site, open_site
@@ -101,11 +102,11 @@ async def test_a_rate_is_charged_once_whichever_way(tmp_path: Path) -> None:
 async def test_a_full_disk_is_told_alike_and_nothing_of_ours_is_shown(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def full(*_: object) -> list[str]:
+    def full(*_: object) -> list[str]:
         raise DiskFull("no room in /secret/path")
 
     await site.add("x")
-    monkeypatch.setattr(site.service.journal, "write", full)
+    monkeypatch.setattr(site.service.journal, "begin_write", full)
     status, _, problem = await both_ways(site, data=b"x")
     assert (status, problem["error"]["code"]) == (507, "disk_full")
     assert "secret" not in str(problem)
@@ -166,9 +167,9 @@ class HeldIntake:
         self.began = asyncio.Event()
         self.go = asyncio.Event()
         self.ended = asyncio.Event()
-        write = site.intake.write
+        begin, write = site.intake.begin, site.intake.write
 
-        async def held(jobtype: str, lines: list[bytes], options: JobOptions = PLAIN) -> list[str]:
+        async def held_write(jobtype: str, lines: list[bytes], options: JobOptions = PLAIN) -> list[str]:
             self.began.set()
             await self.go.wait()
             try:
@@ -176,7 +177,20 @@ class HeldIntake:
             finally:
                 self.ended.set()
 
-        monkeypatch.setattr(site.intake, "write", held)
+        def held(jobtype: str, lines: list[bytes], told: Settled) -> list[str]:
+            async def settle(error: Exception | None) -> None:
+                await self.go.wait()
+                told(error)
+                self.ended.set()
+
+            def settled(error: Exception | None) -> None:
+                self._settling = asyncio.ensure_future(settle(error))
+
+            self.began.set()
+            return begin(jobtype, lines, settled)
+
+        monkeypatch.setattr(site.intake, "begin", held)
+        monkeypatch.setattr(site.intake, "write", held_write)
 
 
 async def test_a_request_under_way_is_finished_when_the_service_stops(

@@ -8,9 +8,9 @@ from typing import Any, Final
 import aiohttp
 import pytest
 
-from functory.operations.jobs import wait_for_job
+from functory.operations.jobs import wait_for_awaited
 from functory.operations.keys import create_key
-from functory.web.api import waiting
+from functory.web.api import add
 from functory.web.http import outflow
 from functory.web.http.outflow import Outflow
 from functory.web.http.settings import WebSettings
@@ -144,11 +144,11 @@ async def test_nobody_waits_for_a_job_for_a_client_that_has_gone(
     given_up = asyncio.Event()
 
     async def spy(*args: Any, **more: Any) -> Any:
-        found = await wait_for_job(*args, **more)
+        found = await wait_for_awaited(*args, **more)
         given_up.set()
         return found
 
-    monkeypatch.setattr(waiting, "wait_for_job", spy)
+    monkeypatch.setattr(add, "wait_for_awaited", spy)
     _, writer = await asyncio.open_connection("127.0.0.1", site.listener.port)
     writer.write(request_of("plain", site, "r1").replace(ADD.encode(), (ADD + query).encode()))
     await site.waiters.waiting.wait()

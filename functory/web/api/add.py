@@ -8,18 +8,19 @@ import asyncio
 import hashlib
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
 import msgspec
 from aiohttp import web
 
-from functory.errors import FunctoryError, InvalidInput
+from functory.errors import FunctoryError, InvalidInput, Missing
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
-from functory.operations import create
+from functory.operations import create, submit
 from functory.operations.create import TypedSubmission
 from functory.operations.idempotency import Fingerprint
 from functory.operations.job_settings import to_options, unsaid
+from functory.operations.jobs import wait_for_awaited
 from functory.operations.principal import Principal
 from functory.operations.service import Service
 from functory.operations.submit import (
@@ -47,13 +48,14 @@ from functory.web.api.submission import (
     to_submission,
     with_turn,
 )
-from functory.web.api.waiting import ended_jobs, size_of
+from functory.web.api.waiting import size_of
 from functory.web.http.answers import json_bytes
 from functory.web.http.endpoint import Call, Web
 from functory.web.http.outflow import LARGE_BYTES as LARGE_ANSWER_BYTES
 from functory.web.http.routes import Routes
 from functory.web.http.turns import LARGE_BYTES
 from functory.wire.jobs import Added, AddQuery, CreateBody, Job, JobSettings
+from journal import Settled
 from store.errors import StoreError
 from vocabulary.names import TENANT, TYPE
 
@@ -73,15 +75,25 @@ _ANSWERING: Final = {name: getattr(AddQuery(), name) for name in ("ack", "ids", 
 
 async def add_lines(web_: Web, who: Principal, type_name: str, body: bytes, options: JobOptions = PLAIN) -> list[str]:
     """One job for each line of the body, all with the same options."""
+    if len(body) <= _FEW_BYTES:
+        return await submit_lines(web_.service, who, type_name, split_lines(body, max_jobs(web_.service)), options)
     most = max_jobs(web_.service)
     if len(body) <= SPLIT_BYTES:  # to count the lines first would cost as much as to split them
         lines = split_lines(body, most)
-        if len(body) <= _FEW_BYTES or len(lines) * _LINE_BYTES <= web_.job_room.free_bytes:
+        if len(lines) * _LINE_BYTES <= web_.job_room.free_bytes:
             return await submit_lines(web_.service, who, type_name, lines, options)
         del lines  # nobody waits for room with what needs it
     async with _room(web_, who.tenant, body, _LINE_BYTES):
         lines = await split_many(body, most, web_.turns)
         return await submit_lines(web_.service, who, type_name, lines, options)
+
+
+def begin_lines(web_: Web, who: Principal, type_name: str, body: bytes, told: Settled) -> list[str] | None:
+    """The first half of `add_lines`: the ids, and `told` hears when the lines are durable. None: there is more to it,
+    and nothing was done. Raises what `add_lines` raises."""
+    if len(body) > _FEW_BYTES:
+        return None
+    return submit.begin_lines(web_.service, who, type_name, split_lines(body, max_jobs(web_.service)), told)
 
 
 @asynccontextmanager
@@ -174,9 +186,12 @@ async def describe_added(web_: Web, added: Waited, *, with_ids: bool = True, is_
     accepted: whatever keeps them from being shown, their ids are the answer. It never raises because of that."""
     ids = added.ids
     if added.wait_s and len(ids) <= _MOST_WAITED_FOR:
-        with suppress(FunctoryError, StoreError):  # such as a store that is away, or a key that has ended meanwhile
+        try:
             jobs = await _wait_for_all(web_.service, added, is_heard)
             await web_.keys.confirm(added.who)
+        except (FunctoryError, StoreError):  # such as a store that is away, or a key that has ended meanwhile
+            pass
+        else:
             return msgspec.json.encode(Added(len(ids), ids if with_ids else msgspec.UNSET, jobs))
     return added_json(ids, with_ids=with_ids)
 
@@ -185,9 +200,14 @@ async def _wait_for_all(service: Service, added: Waited, is_heard: Callable[[], 
     """With what they left only as long as that is little: a hundred large results are nobody's answer."""
     jobs: list[Job] = []
     left_bytes = LARGE_ANSWER_BYTES
-    async with aclosing(ended_jobs(service, added.who.tenant, added.ids, added.wait_s, is_heard)) as ended:
-        async for job_id, found in ended:
-            if found is None:
+    tenant, deadline_s = added.who.tenant, asyncio.get_running_loop().time() + added.wait_s
+    with service.straight.awaiting(tenant, added.ids):  # those that end meanwhile are there when their turn comes
+        for job_id in added.ids:
+            try:
+                found = await wait_for_awaited(
+                    service, tenant, job_id, deadline_s, max_bytes=LARGE_ANSWER_BYTES, is_heard=is_heard
+                )
+            except Missing:
                 jobs.append(show_not_kept(job_id, added.type_name))
                 continue
             left_bytes -= size_of(found)

@@ -1,21 +1,21 @@
 """The addresses that others post to. Who posts has no key: the webhook says how they show who they are."""
 
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from aiohttp import web
 
 from functory.errors import FunctoryError
-from functory.operations.jobs import is_over
+from functory.operations.jobs import is_over, wait_for_job
 from functory.operations.webhooks import accept, check, find_webhook
 from functory.web.api.incoming import Incoming
 from functory.web.api.large_job import result_answer
-from functory.web.api.waiting import ended_jobs
 from functory.web.http.answers import answer, json_answer, problem
 from functory.web.http.body import read_body
 from functory.web.http.body_room import most_bytes
 from functory.web.http.endpoint import Call
+from functory.web.http.outflow import LARGE_BYTES
 from functory.web.http.routes import Routes
 from functory.webhooks.delivery import Delivery
 from functory.webhooks.payloads import challenge_of, result_type
@@ -122,11 +122,11 @@ async def _reply(call: Call, what: _What) -> web.StreamResponse:
     accepted = json_answer(Delivered(job_id), 202)
     if terms.answer == "id":
         return accepted
-    found = None
+    record = None
     with suppress(FunctoryError, StoreError):
-        async with aclosing(ended_jobs(call.service, call.tenant, [job_id], terms.wait_s, call.is_heard)) as ended:
-            found = await anext(ended)
-    record = None if found is None else found[1]
+        record = await wait_for_job(
+            call.service, call.tenant, job_id, terms.wait_s, max_bytes=LARGE_BYTES, is_heard=call.is_heard
+        )
     if not isinstance(record, JobRecord) or not is_over(record) or record.outcome is None:
         return accepted
     if record.outcome.code is not Code.OK:

@@ -16,6 +16,8 @@ from vocabulary.names import type_of
 from vocabulary.origin import origin_of
 
 NOT_KEPT: Final = "ended, not kept: how it ended is not known here"
+_STATES: Final = {state: state.value for state in JobState}
+"""`value` is two calls of Python for each job that is shown."""
 _LEASED: Final = frozenset({JobState.RUNNING, JobState.LAPSED})
 
 
@@ -27,7 +29,7 @@ def show_job(found: JobRecord | Queued, *, whole: bool = True) -> Job:
     shown = Job(
         id=job.id,
         type=type_of(job.jobtype),
-        state=found.state.value,
+        state=_STATES[found.state],
         priority=job.priority,
         attempts=job.attempts,
         due_ms=job.due_ms,
@@ -41,19 +43,19 @@ def show_job(found: JobRecord | Queued, *, whole: bool = True) -> Job:
         retry_after_s=None if job.retry_after_ms is None else job.retry_after_ms / 1000,
         unique=job.unique,
         parent=job.parent,
-        follows=show_origin(job.options),
-        options=show_options(job.options),
         seq=job.seq,
         children=found.children,
         pending_children=found.pending_children,
         claimed_ms=(found.claimed_ms or None) if found.state is JobState.RUNNING else None,
     )
+    if job.options:
+        shown.follows, shown.options = show_origin(job.options), show_options(job.options)
     _show_schedule(shown, found)
     if whole:
         shown.history = [_attempt(attempt) for attempt in found.history]
         shown.payload, shown.payload_encoding = to_wire(job.data)
     if outcome is not None:
-        shown.code = outcome.code.value
+        shown.code = str(outcome.code)
         shown.exitcode = outcome.exitcode
         shown.message = run_message(found)
         shown.failure = outcome.fingerprint

@@ -1,12 +1,10 @@
-"""Many jobs in one answer, once they have ended: of those that a request has added, and of those that it names."""
+"""Many jobs in one answer, once they have ended."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Final
 
 from functory.errors import Missing, NotReadyYet
 from functory.operations.jobs import Queued, is_over, wait_for_job
-from functory.operations.service import Service
 from functory.web.api.large_job import kept_bytes
 from functory.web.api.rendering import show_job
 from functory.web.http.endpoint import Call
@@ -94,25 +92,6 @@ class _Gathering:
         return await wait_for_job(
             call.service, call.tenant, job_id, wait_s, max_bytes=LARGE_BYTES, is_heard=call.is_heard
         )
-
-
-async def ended_jobs(
-    service: Service, tenant: str, ids: Sequence[str], wait_s: float, is_heard: Callable[[], bool]
-) -> AsyncGenerator[tuple[str, JobRecord | Queued | None], None]:
-    """Each with its id, one after the other: as it is when it has ended or when the time of all is up, read up to
-    LARGE_BYTES; None if there is no such job. Those that end meanwhile and are not kept are there when their turn
-    comes. Raises NotReadyYet."""
-    now_s = asyncio.get_running_loop().time
-    deadline_s = now_s() + wait_s
-    with service.straight.awaiting(tenant, ids):
-        for job_id in ids:
-            left_s = max(deadline_s - now_s(), 0.0)
-            try:
-                found = await wait_for_job(service, tenant, job_id, left_s, max_bytes=LARGE_BYTES, is_heard=is_heard)
-            except Missing:
-                yield job_id, None
-            else:
-                yield job_id, found
 
 
 def size_of(found: JobRecord | Queued) -> int:

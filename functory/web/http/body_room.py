@@ -13,7 +13,7 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from typing import Final
 
 from aiohttp import web
@@ -28,6 +28,7 @@ _MOST_PACKED: Final = 1032
 """Bytes that one byte of deflate can become."""
 _LONGEST_WAIT_S: Final = 10.0
 """For room, of somebody without a key."""
+_NO_ROOM_NEEDED: Final = nullcontext(False)
 
 
 class _Waiting:
@@ -58,12 +59,12 @@ class BodyRoom:
         self._last_ended: dict[str, int] = {}
         """Of the tenants that have given room back while somebody waits: which one their last was."""
 
-    @asynccontextmanager
-    async def of(self, tenant: str, size_bytes: int) -> AsyncIterator[bool]:
+    def of(self, tenant: str, size_bytes: int) -> AbstractAsyncContextManager[bool]:
         """Room for a body of the tenant's, for as long as the block lasts. Yields whether it had to wait."""
-        if size_bytes <= self.free_bytes:
-            yield False
-            return
+        return _NO_ROOM_NEEDED if size_bytes <= self.free_bytes else self._taken_of(tenant, size_bytes)
+
+    @asynccontextmanager
+    async def _taken_of(self, tenant: str, size_bytes: int) -> AsyncIterator[bool]:
         has_waited = size_bytes > self._free_bytes(tenant, self._waits_longest())
         if has_waited:
             await self._wait(tenant, size_bytes)

@@ -354,7 +354,7 @@ MUTANTS: list[Mutant] = [
     ),
     backlog(
         "lines that nobody runs are added one by one",
-        "_line.enter(tenant, count, kind, is_urgent=size_bytes > _LARGE_BYTES or self._may_run(jobtype))",
+        "_line.enter(tenant, count, kind, is_urgent=is_large or self._may_run(jobtype))",
         "_line.enter(tenant, count, kind)",
     ),
     in_force("what is invoked is read each time", "        gate = self._gates.get(jobtype)", "        gate = None"),

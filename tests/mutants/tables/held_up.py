@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant, in_file
 
 large = in_file("functory/intake/backlog.py", "tests/service/test_large_writes.py")
+weights = in_file("functory/intake/weights.py", "tests/service/test_large_writes.py")
 split = in_file("functory/web/api/submission.py", "tests/unit/web/test_split_bodies.py")
 
 masking = in_file("runner/masking.py", "tests/unit/runner/test_search_accounts.py")
@@ -67,15 +68,13 @@ MUTANTS: list[Mutant] = [
         "        if self.makes_jobs and b",
         "        text = self.hide(text)\n        if self.makes_jobs and b",
     ),
-    large("many lines are looked at in one go", "if is_much(count, size_bytes) else lines", "if False else lines"),
+    large("many lines are looked at in one go", "        if is_much(count, size_bytes):  #", "        if False:  #"),
     large(
-        "lines do not count while they are looked at", "        self._on_their_way.add(tenant, count)  #", "        #"
+        "lines do not count while they are looked at",
+        "with self._on_their_way.more(tenant, count), self._bytes_of",
+        "with self._bytes_of",
     ),
-    large(
-        "lines that are refused count for ever",
-        "        except BaseException:\n            self._on_their_way.add(tenant, -count)\n",
-        "        except BaseException:\n",
-    ),
+    weights("lines that are refused count for ever", "            self.add(tenant, -count)", "            pass"),
     split("a large body is split in one go", "turns.slices(_pieces(body))", "turns.slices([body])"),
     split(
         "a slice of a body ends within a line",

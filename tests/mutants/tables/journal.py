@@ -59,8 +59,8 @@ MUTANTS: list[Mutant] = [
     ),
     commits(
         "a failed write is acknowledged",
-        "            if isinstance(verdict, Appended):\n                done.set_result(None)\n            else:\n                done.set_exception(_own_copy(verdict))",
-        "            done.set_result(None)",
+        "settled(None if isinstance(verdict, Appended) else _own_copy(verdict))",
+        "settled(None)",
     ),
     commits(
         "a group takes the first write only to lose the others",
@@ -248,7 +248,7 @@ MUTANTS: list[Mutant] = [
     ),
     recent(
         "the memory serves lines of another place",
-        "            if placed.start[:2] != piece.end[:2] or left == 0 or max_bytes < 0:",
+        "            if placed[:2] != piece.end[:2] or left == 0 or max_bytes < 0:",
         "            if left == 0 or max_bytes < 0:",
     ),
     copying(

@@ -152,8 +152,8 @@ MUTANTS: list[Mutant] = [
     quotas("a store that hangs holds up new types", ", now_ms), known=known)", ", now_ms))", tests=HUNG),
     keyring(
         "a session outlives its key",
-        "        return _if_valid(known, now_ms)\n\n    async def _look",
-        "        return known.principal\n\n    async def _look",
+        "        return _if_valid(known, now_ms)\n\n    def _recent",
+        "        return known.principal\n\n    def _recent",
         tests="tests/web/test_waiting.py",
     ),
     principal("a suspended tenant goes on", '        if self.suspended and scope != "read":', "        if False:"),

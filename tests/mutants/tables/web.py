@@ -90,7 +90,7 @@ MUTANTS: list[Mutant] = [
     ),
     express("who waits on the fast path does not wait", "ids, self._wait_s)", "ids, 0.0)"),
     connection(
-        "who waits keeps the service from stopping", "            self._under_way.cancel()\n", "            pass\n"
+        "who waits keeps the service from stopping", "            self._serving.cancel()\n", "            pass\n"
     ),
     connection(
         "large answers of the fast path have no place",
@@ -237,9 +237,7 @@ MUTANTS: list[Mutant] = [
     keyring(
         "a revoked key is good for who waits", "            await self.recheck(who.key_id)\n", "            pass\n"
     ),
-    keyring(
-        "an expired key is good while the store is away", "if who.has_expired(self._service.now_ms()):", "if False:"
-    ),
+    keyring("an expired key is good while the store is away", "if who.has_expired(now_ms):", "if False:"),
     keyring(
         "a key is kept that was revoked while it was verified",
         "        self._cache.keep(self._cache.by_digest, digest, verified, changes)\n",
