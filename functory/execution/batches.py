@@ -15,7 +15,7 @@ from functory.execution.families import read_children
 from functory.execution.late import end_late, part_late
 from functory.execution.leases import MayStart
 from functory.execution.outbox import Outbox
-from functory.execution.outcomes import give_up, releases_or_refusals
+from functory.execution.outcomes import give_up, part_exhausted, releases_or_refusals
 from functory.execution.tenant_book import TenantBook, permitted
 from handlers.model import Handler
 from runner.outcome import Stopped, held_bytes
@@ -74,10 +74,9 @@ class Batches:
         now_ms = self._clock.now_ms()
         jobs, late = part_late(jobs, handler, now_ms)
         self._outbox.put([(job, end_late(job, now_ms), ()) for job in late])
-        exhausted = [job for job in jobs if job.attempts > retry.max_attempts]
+        going, exhausted = part_exhausted(jobs, retry)
         afterwards = afterwards_of(handler)
         self._give_up(exhausted, afterwards)
-        going = [job for job in jobs if job.attempts <= retry.max_attempts] if exhausted else jobs
         delivery = _Delivery(going, version, retry, afterwards)
         try:
             on_stopped = partial(self._on_stopped, delivery)

@@ -1,27 +1,40 @@
-"""Jobs that waited for longer than their type allows (`max_wait_s`) are not run any more: of those that a claim has
-just taken, here. Those that wait are ended by upkeep (daemon/late_jobs.py), so that they take no tokens of a domain.
+"""Jobs that waited for longer than they may (`max_wait_s` of their type, or their own) are not run any more: of those
+that a claim has just taken, here. Those that wait are ended by upkeep (daemon/late_jobs.py) by what their type says, so
+that they take no tokens of a domain. What a job says itself is looked at here alone, when it would start.
 
 They end as the store ends what waited for too long: abandoned without a run. What follows from a failure does not, and
 they are kept, whatever their handler says: no handler has seen them, and they can be replayed.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from functory.execution.outcomes import end_of_round
 from handlers.model import Handler
 from store.base import Job, Release
 from store.values.jobs import ABANDONED
+from vocabulary.columns import fields
+from vocabulary.job_limits import limits_of
+
+_OPTIONS: Final = fields(Job, "options")
 
 
 def part_late(jobs: Sequence[Job], handler: Handler, now_ms: int) -> tuple[Sequence[Job], Sequence[Job]]:
     """Those that may run, and those that came too late. Jobs that have run before are none of the latter: since when
     they wait is known to the store alone."""
     wait_s = handler.max_wait_s
-    if wait_s is None:
+    if wait_s is None and not any(map(_OPTIONS, jobs)):
         return jobs, ()
-    before_ms = now_ms - wait_s * 1000
-    late = [job for job in jobs if job.attempts == 1 and max(job.due_ms, job.create_ms) < before_ms]
+    late = [job for job in jobs if job.attempts == 1 and _is_late(job, wait_s, now_ms)]
     return ([job for job in jobs if job not in late], late) if late else (jobs, ())
+
+
+def _is_late(job: Job, wait_s: int | None, now_ms: int) -> bool:
+    """The shorter of two times holds: wait_s of its type, and its own."""
+    own_s = limits_of(job.options).max_wait_s if job.options else None
+    if own_s is not None:
+        wait_s = own_s if wait_s is None else min(wait_s, own_s)
+    return wait_s is not None and max(job.due_ms, job.create_ms) < now_ms - wait_s * 1000
 
 
 def end_late(job: Job, now_ms: int) -> Release:
