@@ -26,7 +26,10 @@ def part_late(jobs: Sequence[Job], handler: Handler, now_ms: int) -> tuple[Seque
     if wait_s is None and not any(map(_OPTIONS, jobs)):
         return jobs, ()
     late = [job for job in jobs if job.attempts == 1 and _is_late(job, wait_s, now_ms)]
-    return ([job for job in jobs if job not in late], late) if late else (jobs, ())
+    if not late:
+        return jobs, ()
+    late_ids = {job.id for job in late}
+    return [job for job in jobs if job.id not in late_ids], late
 
 
 def _is_late(job: Job, wait_s: int | None, now_ms: int) -> bool:

@@ -85,6 +85,8 @@ def test_of_a_tenants_own_object_only_exactly_such_limits_are_read(options: dict
         '[{"limits":{"max_attempts":3}}]',
         '{"a":{"limits":{"max_attempts":3}}}',
         '{"a":1,"limits":{"max_attempts":3}}',
+        '{"a":{"limits":{"max_attempts":3},"b":1}}',
+        '[{"limits":{"max_attempts":3},"b":1}]',
         '{"limits":{"max_attempts":3};"a":1}',
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
+from functory.errors import InvalidInput
 from functory.operations import workers as operations
 from functory.operations.job_changes import retry_job
 from functory.operations.job_settings import to_options
@@ -17,14 +18,14 @@ from functory.operations.type_controls import pause_type
 from functory.queue import Queue
 from functory.sync import Jobs
 from functory.wire.jobs import JobSettings
-from functory.workers.values import Answer
+from functory.workers.values import Answer, Report
 from store.base import Code, JobFilter, JobRecord, JobState, NewJob
 from tests.support.clocks import FakeClock, LeapingClock
 from tests.support.queue_places import KINDS, Place, open_place
 from tests.support.served_daemon import served_daemon
 from tests.support.service import ended, register, running_daemon, until
 from tests.support.stores import BACK_ENDS, back_end_params
-from tests.support.workers import ACME, open_shop
+from tests.support.workers import ACME, held, open_shop
 from vocabulary.job_limits import JobLimits, limits_of
 from vocabulary.new_job import NewJob as MadeJob
 
@@ -91,7 +92,7 @@ async def test_each_round_of_a_job_that_repeats_has_them(tmp_path: Path, url: st
 
 @pytest.mark.parametrize(("own", "of_type"), [({"max_wait_s": 60}, {}), ({"max_wait_s": 60}, {"max_wait_s": 3600})])
 async def test_what_has_waited_for_longer_than_it_may_is_not_run(
-    tmp_path: Path, url: str, own: dict[str, int], of_type: dict[str, int]
+    tmp_path: Path, url: str, own: dict[str, Any], of_type: dict[str, int]
 ) -> None:
     async with running_daemon(tmp_path, LeapingClock(), store=url) as daemon:
         clock = daemon.clock
@@ -206,7 +207,7 @@ async def test_of_jobs_that_are_reported_together_each_has_its_own(tmp_path: Pat
         await shop.serve("resize")
         once, again = await post(shop.daemon, "resize", max_attempts=1), await post(shop.daemon, "resize")
         taken = await shop.take(limit=2)
-        reports = [operations.Report(operations.Delivery(one.job.id, one.job.token), 500) for one in taken]
+        reports = [Report(held(one), 500) for one in taken]
         verdicts = await operations.report(shop.service, ACME, reports)
         assert [verdict.code for verdict in verdicts] == ["abandoned", "error"]
         assert how_it_ended(await ended(shop.daemon, once)) == (Code.ABANDONED, 1)
@@ -252,13 +253,24 @@ async def limits_in(place: Place, queue: Queue, job_id: str) -> JobLimits:
 
 
 async def test_a_queue_adds_jobs_with_them(place: Place) -> None:
-    each = {"max_attempts": 3, "retry_base_ms": 250, "retry_max_ms": 9000, "retry_window_s": 90, "max_wait_s": 5}
+    each: dict[str, Any] = {
+        "max_attempts": 3,
+        "retry_base_ms": 250,
+        "retry_max_ms": 9000,
+        "retry_window_s": 90,
+        "max_wait_s": 5,
+    }
     async with place.open() as queue:
         await queue.register("feed", "next")
         (job_id,) = await queue.add("feed", "x", **each)
         assert await limits_in(place, queue, job_id) == JobLimits(**each)
         job = await queue.next("feed")
-        job.add("next", "y", max_attempts=2, child=True)
+        for wrong in (True, 0, 1.5, "2"):
+            with pytest.raises(InvalidInput, match="max_attempts must be a whole number"):
+                job.add("next", "y", max_attempts=wrong)
+            with pytest.raises(InvalidInput, match="max_attempts must be a whole number"):
+                await queue.add("feed", "x", max_attempts=wrong)  # type: ignore[arg-type]
+        job.add("next", "y", max_attempts=2, max_wait_s=None, child=True)
         await job.done()
         made = await queue.next("next")
         assert await limits_in(place, queue, made.id) == JobLimits(max_attempts=2)

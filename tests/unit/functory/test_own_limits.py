@@ -24,7 +24,13 @@ from vocabulary.new_job import NewJob
 from vocabulary.origin import Origin
 
 OF_TYPE = RetryPolicy(base_s=1.0, max_s=8.0, max_attempts=3, window_s=60.0)
-EACH = {"max_attempts": 7, "retry_base_ms": 250, "retry_max_ms": 9000, "retry_window_s": 90, "max_wait_s": 5}
+EACH: dict[str, Any] = {
+    "max_attempts": 7,
+    "retry_base_ms": 250,
+    "retry_max_ms": 9000,
+    "retry_window_s": 90,
+    "max_wait_s": 5,
+}
 
 
 def job(number: int = 0, *, attempts: int = 1, options: str = "", due_ms: int = T0, **limits: int) -> Job:
@@ -116,7 +122,7 @@ def test_a_lost_job_is_given_up_after_as_many_attempts_as_it_may_have() -> None:
     ],
 )
 def test_the_shorter_of_two_times_to_wait_holds(
-    of_type: int | None, own: Mapping[str, int], waited_s: int, *, is_late: bool
+    of_type: int | None, own: Mapping[str, Any], waited_s: int, *, is_late: bool
 ) -> None:
     handler = Handler("python", "", options={} if of_type is None else {"max_wait_s": of_type})
     one, other = job(0, due_ms=T0 - waited_s * 1000, **own), job(1, due_ms=T0)
@@ -173,4 +179,5 @@ def test_a_program_is_told_before_anything_is_sent(name: str, value: Any) -> Non
         with pytest.raises(InvalidInput, match=f"^{name} must be a whole number") as refused:
             refuse()
         assert refused.value.detail == {"field": name}
-    check_options(AddOptions(**{name: 1}))
+    good: dict[str, Any] = {name: 1}
+    check_options(AddOptions(**good))
