@@ -64,10 +64,9 @@ def _shown(value: object) -> str:
 
 def with_limits(options: str, limits: JobLimits) -> str:
     """The options of a job, JSON of an object without `limits` or empty, with its limits."""
-    said = limits.said()
-    if not said:
+    if limits == NO_LIMITS:
         return options
-    text = ",".join(f'"{name}":{value}' for name, value in said.items())
+    text = ",".join(f'"{name}":{value}' for name, value in limits.said().items())
     rest = "}" if options in {"", "{}"} else f",{options[1:]}"
     return f'{{"{KEPT_AS}":{{{text}}}{rest}'
 

@@ -17,6 +17,8 @@ from vocabulary.columns import fields
 from vocabulary.job_limits import limits_of
 
 _OPTIONS: Final = fields(Job, "options")
+_NEVER_MS: Final = -1
+"""Nothing was due before it."""
 
 
 def part_late(jobs: Sequence[Job], handler: Handler, now_ms: int) -> tuple[Sequence[Job], Sequence[Job]]:
@@ -25,19 +27,23 @@ def part_late(jobs: Sequence[Job], handler: Handler, now_ms: int) -> tuple[Seque
     wait_s = handler.max_wait_s
     if wait_s is None and not any(map(_OPTIONS, jobs)):
         return jobs, ()
-    late = [job for job in jobs if job.attempts == 1 and _is_late(job, wait_s, now_ms)]
+    of_type_ms = _NEVER_MS if wait_s is None else now_ms - wait_s * 1000
+    late = [
+        job
+        for job in jobs
+        if job.attempts == 1
+        and max(job.due_ms, job.create_ms) < (_before_ms(job, of_type_ms, now_ms) if job.options else of_type_ms)
+    ]
     if not late:
         return jobs, ()
     late_ids = {job.id for job in late}
     return [job for job in jobs if job.id not in late_ids], late
 
 
-def _is_late(job: Job, wait_s: int | None, now_ms: int) -> bool:
-    """The shorter of two times holds: wait_s of its type, and its own."""
-    own_s = limits_of(job.options).max_wait_s if job.options else None
-    if own_s is not None:
-        wait_s = own_s if wait_s is None else min(wait_s, own_s)
-    return wait_s is not None and max(job.due_ms, job.create_ms) < now_ms - wait_s * 1000
+def _before_ms(job: Job, of_type_ms: int, now_ms: int) -> int:
+    """What was due before this moment is late. The shorter of two times to wait holds, so the later of two moments."""
+    own_s = limits_of(job.options).max_wait_s
+    return of_type_ms if own_s is None else max(of_type_ms, now_ms - own_s * 1000)
 
 
 def end_late(job: Job, now_ms: int) -> Release:

@@ -50,8 +50,10 @@ def to_options(settings: JobSettings, now_ms: int, options: Mapping[str, Any] | 
 
 def _limits(settings: JobSettings, options: Mapping[str, Any] | None) -> JobLimits:
     """They are kept in the options. Raises InvalidInput if these have some, too: one of the two would be lost."""
-    limits = JobLimits(*_LIMITS(settings))
-    for name, value in limits.said().items() if limits != NO_LIMITS else ():
+    if (said := _LIMITS(settings)) == NO_LIMITS:
+        return NO_LIMITS
+    limits = JobLimits(*said)
+    for name, value in limits.said().items():
         check_limit(name, value)
         if options and KEPT_AS in options:
             raise InvalidInput(f"use either {name} or options.{KEPT_AS}, not both", detail={"field": name})
