@@ -29,6 +29,7 @@ from handlers.model import (
     Handler,
 )
 from handlers.packages import Lock, parse_lock
+from vocabulary.job_limits import RANGES
 from vocabulary.names import MAX_LABEL_CHARS, is_label, is_type
 
 MIN_TIMEOUT_S: Final = 0.05
@@ -48,13 +49,13 @@ OPTIONS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
     {
         "max_batch": (1, 1000),
         "keep_processes": (0, 1),
-        "max_attempts": (1, 1000),
-        "retry_base_ms": (1, 86_400_000),
-        "retry_max_ms": (1, 86_400_000),
-        "retry_window_s": (1, 31_536_000),
+        "max_attempts": RANGES["max_attempts"],
+        "retry_base_ms": RANGES["retry_base_ms"],
+        "retry_max_ms": RANGES["retry_max_ms"],
+        "retry_window_s": RANGES["retry_window_s"],
         "lease_s": (1, 86_400),
         "max_per_key": (1, 10_000),
-        "max_wait_s": (1, 31_536_000),
+        "max_wait_s": RANGES["max_wait_s"],
         "printed_jobs": (0, 1),
     }
 )

@@ -4,6 +4,7 @@ names.py       tenants, types and jobtypes, sysids and job ids: the one grammar 
 glob.py        patterns of names
 new_job.py     a job that a job makes
 origin.py      which job another one follows
+job_limits.py  what a job says of its own retries and expiry
 unavailable.py what may do better later
 states.py      why a job stopped, and the states that it can be in
 clock.py       the wall clock and a monotonic one; tests bring their own

@@ -94,7 +94,7 @@ async def retry_job(call: Call) -> bytes:
         (verdict,) = await workers.report(call.service, call.who, [report])
         _end_delivery(call, delivery, verdict)
         if verdict.code == Code.ABANDONED:
-            raise Refusal(405, "The job has run as often as its type allows (max_attempts): it is FAILED now")
+            raise Refusal(405, "The job has run as often as it may (max_attempts): it is FAILED now")
         if verdict.code == Code.FAILED:
             raise Refusal(402, f"The job is FAILED now: {verdict.message}")
     else:

@@ -17,6 +17,7 @@ from functory.cli.remote import print_json
 from functory.cli.standard_input import read_all, read_lines
 from functory.client import Client, ClientError
 from functory.errors import InvalidInput
+from vocabulary.job_limits import RANGES
 
 _LINES_A_REQUEST: Final = 1000
 _BYTES_A_REQUEST: Final = 8 << 20
@@ -94,6 +95,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
         parent=arguments.parent,
         ack=arguments.ack,
         idempotency_key=arguments.idempotency_key,
+        **{name: getattr(arguments, name) for name in RANGES},
     )
     if arguments.indexed:
         options["indexed"] = True

@@ -6,13 +6,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from msgspec import UNSET
+
 from functory.cli.answers import indented, inert, moment
 from functory.cli.remote import print_json, show, show_table
 from functory.cli.table import paint, render_table
 from functory.wire.base import from_wire
+from functory.wire.job_limits import attempts_text, limits_text
 from functory.wire.jobs import Job, Page
 from functory.wire.progress_text import progress_text
 from functory.wire.schedules import NextTimes
+from vocabulary.job_limits import RANGES
 from vocabulary.states import state_word
 
 _CHARS: Final = 60
@@ -166,7 +170,7 @@ def _show_facts(job: Job) -> None:
         f"{last}code": f"{job.exitcode} {paint(job.code)}" if job.code else None,
         "progress": None if job.progress is None else show_progress(job.progress),
         "worker": inert(job.worker.encode()) or None,
-        "attempts": job.attempts,
+        "attempts": attempts_text(job.attempts, job.max_attempts),
         "created": moment(job.created_ms),
         "due": moment(job.due_ms),
         "running": f"since {moment(job.claimed_ms)}" if job.claimed_ms else None,
@@ -184,10 +188,15 @@ def _show_facts(job: Job) -> None:
         "unique": inert(job.unique.encode()) or None,
         "domain": inert(job.domain.encode()) or None,
         "key": inert(job.key.encode()) or None,
+        "own limits": limits_text(_own_limits(job)) or None,
     }
     for name, value in facts.items():
         if value is not None:
             print(f"{name:12} {value}")
+
+
+def _own_limits(job: Job) -> dict[str, int]:
+    return {name: value for name in RANGES if (value := getattr(job, name)) is not UNSET}
 
 
 _HEADERS: Final = ["id", "type", "state", "code", "exit", "attempts", "ms", "ended", "message"]

@@ -102,6 +102,7 @@ def _add_add(actions: Commands) -> None:
         "--repeat",
         help="when to run again, such as 'FINISHED, +1 HOUR', or as cron says it: '0 9 * * MON-FRI Europe/Berlin'",
     )
+    _add_limits(add)
     add.add_argument("--indexed", action="store_true", help="give it the next number of its type")
     add.add_argument("--unique", metavar="NAME", help="only one live job has this name")
     add.add_argument("--parent", metavar="ID", help="make it a child of this job")
@@ -111,6 +112,18 @@ def _add_add(actions: Commands) -> None:
     add.add_argument("--wait", action="store_true", help="wait until all have ended, and show their results")
     _add_timeout(add)
     add_remote(add, run_add)
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    """Of the job itself, instead of those of its type."""
+    for name, unit, told in (
+        ("max-attempts", "NUMBER", "so many attempts, instead of those of its type"),
+        ("retry-base-ms", "MS", "the longest delay after its first attempt"),
+        ("retry-max-ms", "MS", "the longest delay after any of its attempts"),
+        ("retry-window-s", "SECONDS", "try it again for so long after it was due"),
+        ("max-wait-s", "SECONDS", "do not start it when it has waited for longer"),
+    ):
+        parser.add_argument(f"--{name}", type=int, metavar=unit, help=told)
 
 
 def _add_create(actions: Commands) -> None:

@@ -15,7 +15,7 @@ from functory.execution.families import read_children
 from functory.execution.late import end_late, part_late
 from functory.execution.leases import MayStart
 from functory.execution.outbox import Outbox
-from functory.execution.outcomes import give_up, releases_or_refusals
+from functory.execution.outcomes import give_up, part_exhausted, releases_or_refusals
 from functory.execution.tenant_book import TenantBook, permitted
 from handlers.model import Handler
 from runner.outcome import Stopped, held_bytes
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 _LEASE: Final = fields(Job, "id", "token")
 _ID: Final = fields(Job, "id")
-_ATTEMPTS: Final = fields(Job, "attempts")
 _CHILDREN: Final = fields(Job, "children")
 _NEW_JOBS: Final = fields(Stopped, "new_jobs")
 _DURATION_MS: Final = fields(Stopped, "duration_ms")
@@ -74,15 +73,14 @@ class Batches:
 
         incarnation: of the tenant that the jobs and the handler are of. If another is known to have the name by now,
         the jobs are given back."""
-        if handler.max_wait_s is not None:
-            now_ms = self._clock.now_ms()
-            jobs, late = part_late(jobs, handler, now_ms)
+        now_ms = self._clock.now_ms()
+        jobs, late = part_late(jobs, handler, now_ms)
+        if late:
             self._outbox.put([(job, end_late(job, now_ms), ()) for job in late])
         afterwards = afterwards_of(handler)
-        going = jobs
-        if max(map(_ATTEMPTS, jobs), default=0) > retry.max_attempts:
-            going = [job for job in jobs if job.attempts <= retry.max_attempts]
-            self._give_up([job for job in jobs if job.attempts > retry.max_attempts], afterwards)
+        going, exhausted = part_exhausted(jobs, retry)
+        if exhausted:
+            self._give_up(exhausted, afterwards)
         delivery = _Delivery(going, version, retry, afterwards)
         try:
             on_stopped = partial(self._on_stopped, delivery)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import repeat
 from typing import Final
 
@@ -18,6 +19,7 @@ from scheduler.retry import Abandon, RetryPolicy, decide_retry
 from store.base import Archive, Code, EndOfRun, Finish, Job, Outcome, Rearm, Release, Retry, Unclaim
 from store.names import MAX_LOG_BYTES
 from vocabulary.columns import fields, make_all
+from vocabulary.job_limits import JobLimits, limits_of
 from vocabulary.time_text import MAX_TIME_MS
 
 _ABANDONED_EXITCODE: Final = 504
@@ -38,6 +40,7 @@ _RETRY: Final = Code.RETRY.value
 _ID, _TOKEN, _REPEAT, _CODE = fields(Job, "id"), fields(Job, "token"), fields(Job, "repeat"), fields(Outcome, "code")
 _NO_ROOM_FOR_LOG: Final = b"[left out: the tenant has used its max_bytes]\n"
 _CARRIED: Final = fields(Stopped, "carried")
+_NO_WINDOW_S: Final = MAX_TIME_MS / 1000
 
 
 def releases_of(
@@ -47,15 +50,20 @@ def releases_of(
     retry: RetryPolicy,
     now_ms: int,
     roll: Callable[[], float],
+    *,
+    in_window: bool = True,
 ) -> list[Release]:
     """The release of each job that stopped. The fast path is for batches in which all jobs are over, as nearly always.
-    `roll` returns a number in [0, 1) for the jitter of a retry."""
+    retry: of their type; a job may have rules of its own. `roll` returns a number in [0, 1) for the jitter of a retry.
+    in_window: whether a retry must be within the retry window."""
     outcomes = outcomes_of(stopped, version, now_ms)
     carry_nothing = set(map(_CARRIED, stopped)) <= {None}
     if carry_nothing and _OVER.issuperset(map(_CODE, outcomes)) and not any(map(_REPEAT, jobs)):
         return list(make_all(Archive, map(_ID, jobs), map(_TOKEN, jobs), outcomes))
     return [
-        release_of(job, outcome, retry, now_ms, roll(), one.retry_after_ms, one.carried)
+        release_of(
+            job, outcome, own_policy(job, retry, in_window=in_window), now_ms, roll(), one.retry_after_ms, one.carried
+        )
         for job, outcome, one in zip(jobs, outcomes, stopped, strict=True)
     ]
 
@@ -67,18 +75,20 @@ def releases_or_refusals(
     retry: RetryPolicy,
     now_ms: int,
     roll: Callable[[], float],
+    *,
+    in_window: bool = True,
 ) -> list[Release]:
     """As `releases_of`, for stops that a hostile context may have had a hand in: one that makes no sense is refused,
     and costs only its own job."""
     try:
-        return releases_of(jobs, stopped, version, retry, now_ms, roll)
+        return releases_of(jobs, stopped, version, retry, now_ms, roll, in_window=in_window)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         if len(jobs) == 1:
             return [refusal(jobs[0], None, error, now_ms)]
     return [
         release
         for job, one in zip(jobs, stopped, strict=True)
-        for release in releases_or_refusals([job], [one], version, retry, now_ms, roll)
+        for release in releases_or_refusals([job], [one], version, retry, now_ms, roll, in_window=in_window)
     ]
 
 
@@ -176,6 +186,33 @@ def retry_policy(handler: Handler, default: RetryPolicy) -> RetryPolicy:
         max_attempts=options.get("max_attempts", default.max_attempts),
         window_s=options.get("retry_window_s", default.window_s),
     )
+
+
+def own_policy(job: Job, of_type: RetryPolicy, *, in_window: bool = True) -> RetryPolicy:
+    """The rules of the job's type, with those that the job has itself in their place."""
+    own = _in_place(of_type, limits_of(job.options)) if job.options else of_type
+    return own if in_window else replace(own, window_s=_NO_WINDOW_S)
+
+
+@lru_cache(maxsize=1024)
+def _in_place(policy: RetryPolicy, own: JobLimits) -> RetryPolicy:
+    return replace(
+        policy,
+        base_s=policy.base_s if own.retry_base_ms is None else own.retry_base_ms / 1000,
+        max_s=policy.max_s if own.retry_max_ms is None else own.retry_max_ms / 1000,
+        max_attempts=own.max_attempts or policy.max_attempts,
+        window_s=own.retry_window_s or policy.window_s,
+    )
+
+
+def part_exhausted(jobs: Sequence[Job], retry: RetryPolicy) -> tuple[Sequence[Job], Sequence[Job]]:
+    """Jobs that were just claimed: those that may run, and those whose attempts are used up. retry: of their type. Of
+    a first attempt no more than its number is looked at: everyone has that one."""
+    exhausted = [job for job in jobs if job.attempts > 1 and job.attempts > own_policy(job, retry).max_attempts]
+    if not exhausted:
+        return jobs, ()
+    used_up = {job.id for job in exhausted}
+    return [job for job in jobs if job.id not in used_up], exhausted
 
 
 def next_round_ms(job: Job, started_ms: int, now_ms: int) -> int | None:

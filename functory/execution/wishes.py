@@ -26,10 +26,11 @@ from store.base import Archive, Code, Creation, Discard, Finish, Job, NewJob, Re
 from store.checks import check_names, check_new_job
 from store.errors import InvalidValue
 from store.names import PRIORITIES
+from vocabulary.job_limits import NO_LIMITS, RANGES, JobLimits, trouble_with, with_limits
 from vocabulary.names import jobtype_of, tenant_of
 from vocabulary.new_job import NewJob as WantedJob
 
-_OPTIONS: Final = ("delay_s", "priority", "domain", "key", "unique", "child", "sibling")
+_OPTIONS: Final = ("delay_s", "priority", "domain", "key", "unique", "child", "sibling", *RANGES)
 _NAMES: Final = ("domain", "key", "unique")
 _PIECE_LINES: Final = 1000
 _PIECE_BYTES: Final = 8 << 20
@@ -141,7 +142,7 @@ def _read(job: Job, jobtype: str, wanted: WantedJob, now_ms: int) -> Wish:
         None if delay_s is None else now_ms + round(delay_s * 1000),
         _priority(said),
         said.get("domain", ""),
-        options_of(wanted.links),
+        with_limits(options_of(wanted.links), _limits(said)),
         key=said.get("key", ""),
     )
     unique = said.get("unique", "")
@@ -203,6 +204,22 @@ def _priority(said: dict[str, str]) -> int:
     if value not in {str(priority) for priority in PRIORITIES}:
         raise _wrong("priority", f"must be 0, 500 or 1000, not {value!r:.40}")
     return int(value)
+
+
+def _limits(said: dict[str, str]) -> JobLimits:
+    values: dict[str, int] = {}
+    for name in RANGES if not said.keys().isdisjoint(RANGES) else ():
+        if name in said:
+            value = _whole(said[name])
+            if trouble := trouble_with(name, value):
+                raise _wrong(name, trouble)
+            values[name] = int(value)
+    return JobLimits(**values) if values else NO_LIMITS
+
+
+def _whole(text: str) -> int | str:
+    """As text if it is no number, or has more digits than any that is allowed."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else text
 
 
 def _wrong(name: str, what: str) -> InvalidInput:

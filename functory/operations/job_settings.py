@@ -2,20 +2,24 @@
 
 import json
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
 
 from functory.errors import InvalidInput
 from functory.intake.job_options import DEFAULT_PRIORITY, PLAIN, JobOptions
+from functory.wire.add_options import check_limit
 from functory.wire.jobs import JobSettings
 from functory.wire.nesting import MOST_LEVELS, is_too_deep
 from scheduler.cron import Cron, is_cron
 from scheduler.errors import SchedulerError
 from scheduler.repeat import Repeat, apply_modifiers, check_repeat, first_run_ms, parse_modifiers, parse_repeat
+from vocabulary.job_limits import KEPT_AS, NO_LIMITS, JobLimits, with_limits
 from vocabulary.time_text import MAX_TIME_MS, parse_time
 
 _LONGEST_RETRY_AFTER_MS: Final = 31_557_600_000
+_LIMITS: Final = attrgetter(*JobLimits._fields)
 
 
 def unsaid(settings: JobSettings) -> frozenset[str]:
@@ -35,13 +39,25 @@ def to_options(settings: JobSettings, now_ms: int, options: Mapping[str, Any] | 
         first_ms,
         DEFAULT_PRIORITY if settings.priority is msgspec.UNSET else settings.priority,
         settings.domain or "",
-        _options_text(options) if options else "",
+        with_limits(_options_text(options) if options else "", _limits(settings, options)),
         _retry_after_ms(settings, repeat, now_ms),
         settings.indexed,
         repeat,
         settings.key or "",
     )
     return PLAIN if found == PLAIN else found
+
+
+def _limits(settings: JobSettings, options: Mapping[str, Any] | None) -> JobLimits:
+    """They are kept in the options. Raises InvalidInput if these have some, too: one of the two would be lost."""
+    if (said := _LIMITS(settings)) == NO_LIMITS:
+        return NO_LIMITS
+    limits = JobLimits(*said)
+    for name, value in limits.said().items():
+        check_limit(name, value)
+        if options and KEPT_AS in options:
+            raise InvalidInput(f"use either {name} or options.{KEPT_AS}, not both", detail={"field": name})
+    return limits
 
 
 def _options_text(options: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from functory.operations.jobs import Queued, get_job
 from functory.operations.packages import packages_of
 from functory.operations.run_message import run_message
 from functory.operations.service import Service
+from functory.wire.job_limits import attempts_text
 from functory.workers.asked_types import AskedTypes
 from functory.workers.unasked import JUST_NOW_MS
 from functory.workers.values import OWNER, Delivery
@@ -24,6 +25,7 @@ from runner.launch import Level
 from runner.packages.source import State
 from store.base import Daemon, Job, JobRecord, JobState, RateState, TypeCounters
 from store.base import Handler as StoredHandler
+from vocabulary.job_limits import limits_of
 from vocabulary.names import WORKER, type_of
 from vocabulary.rate_text import rate_text
 from vocabulary.time_text import iso_time
@@ -118,9 +120,12 @@ def _by_state(record: JobRecord, worker: str) -> _Finding | None:  # noqa: PLR09
             return "waits_for_parent", f"it waits for its parent {job.parent} to end", {"parent": job.parent}
         case JobState.DEFERRED if outcome is not None and job.attempts:
             told = f": {outcome.message}" if outcome.message else ""
-            text = f"attempt {job.attempts} ended with {outcome.code.value}{told}; the next is at {iso_time(job.dt_ms)}"
+            most = limits_of(job.options).max_attempts
+            which = attempts_text(job.attempts, most)
+            text = f"attempt {which} ended with {outcome.code.value}{told}; the next is at {iso_time(job.dt_ms)}"
             detail = {"until_ms": job.dt_ms, "attempts": job.attempts, "code": outcome.code.value}
-            return "retry_backoff", text, detail | {"message": outcome.message}
+            detail |= {"message": outcome.message} | ({"max_attempts": most} if most else {})
+            return "retry_backoff", text, detail
         case JobState.DEFERRED:
             told = f"repeats ({job.repeat}), and its next round is at" if job.repeat else "is deferred until"
             return "deferred", f"it {told} {iso_time(job.dt_ms)}", {"until_ms": job.dt_ms}

@@ -22,10 +22,11 @@ from functory.errors import ClientError, FunctoryError, InvalidInput, LeaseLost
 from functory.queue.link import Given
 from functory.queue.raised import begin_in_task, tell_raised
 from functory.queue.reporter import Reporter, is_passing
-from functory.wire.add_options import check_delay
+from functory.wire.add_options import check_delay, check_limit
 from functory.wire.payloads import encode, to_json
 from functory.wire.workers import MOST_LOG_CHARS
 from functory.workers.values import INVALID, Answer, Delivery, Report, Verdict
+from vocabulary.job_limits import RANGES
 from vocabulary.new_job import NewJob
 
 log = logging.getLogger("functory.queue")
@@ -162,6 +163,8 @@ class Job:
         """A new job, made when this one ends well or is to be tried again; options as for jobs that handlers make:
         `child=True`, `delay_s=60`, `priority=1000`, ... What is None is left out. Raises InvalidInput."""
         said = {name: _option(value) for name, value in options.items() if value is not None}
+        for name in RANGES.keys() & options.keys():
+            check_limit(name, options[name])
         for name in [name for name, value in said.items() if value == ""]:
             raise InvalidInput(f"{name} is empty: leave it out if the job has none", detail={"field": name})
         self._new_jobs.append(NewJob(job_type, encode(payload), urlencode(said)))

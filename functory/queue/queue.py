@@ -155,6 +155,11 @@ class Queue:
         parent: str | None = None,
         key: str | None = None,
         repeat: str | None = None,
+        max_attempts: int | None = None,
+        retry_base_ms: int | None = None,
+        retry_max_ms: int | None = None,
+        retry_window_s: int | None = None,
+        max_wait_s: int | None = None,
     ) -> list[str]:
         """A job for each payload: text, bytes, or anything that JSON can say. They are durable when it returns.
         With `repeat` and `unique` it is a schedule: adding it again changes it, also its payload; `repeat=""` ends it
@@ -163,7 +168,9 @@ class Queue:
         check_type(job_type)
         if not payloads:
             raise InvalidInput("give a payload for each job: there is none")
-        options = AddOptions(delay_s, priority, domain, unique, parent, key, repeat)
+        names = (domain, unique, parent, key)
+        limits = (max_attempts, retry_base_ms, retry_max_ms, retry_window_s, max_wait_s)
+        options = AddOptions(delay_s, priority, *names, repeat, *limits)
         check_options(options)
         check_number(options, len(payloads))
         return await self._link.add(job_type, [encode(payload) for payload in payloads], options)

@@ -36,6 +36,11 @@ class Options(TypedDict, total=False):
     parent: str | None
     key: str | None
     repeat: str | None
+    max_attempts: int | None
+    retry_base_ms: int | None
+    retry_max_ms: int | None
+    retry_window_s: int | None
+    max_wait_s: int | None
 
 
 class _Added(Answer):

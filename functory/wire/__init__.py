@@ -6,6 +6,7 @@ sent as text, others in base64; the field beside them says which (`Encoding`).
 
 base.py            bounds, texts with their encoding, the error
 jobs.py            submitting jobs, looking at them, replaying them
+job_limits.py      retries and expiry of a single job
 schedules.py       rounds, pauses and next times of jobs that repeat
 payloads.py        payloads and results of a Python program
 add_options.py     what such a program says of new jobs

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from functory.errors import InvalidInput
 from functory.wire.base import MAX_DELAY_S, MAX_REPEAT_CHARS, check_text
+from vocabulary.job_limits import RANGES, trouble_with
 from vocabulary.names import TYPE_RULE, is_type
 
 _TEXTS: Final = ("domain", "unique", "parent", "key", "repeat")
@@ -22,6 +23,11 @@ class AddOptions(NamedTuple):
     parent: str | None = None
     key: str | None = None
     repeat: str | None = None
+    max_attempts: int | None = None
+    retry_base_ms: int | None = None
+    retry_max_ms: int | None = None
+    retry_window_s: int | None = None
+    max_wait_s: int | None = None
 
     def said(self) -> dict[str, object]:
         """Those that are given, by their names."""
@@ -47,6 +53,8 @@ def check_options(options: AddOptions) -> None:
             raise InvalidInput(f"{name} is empty: leave it out if the job has none", detail={"field": name})
         if text is not None:
             check_text(text, name)
+    for name in RANGES:
+        check_limit(name, getattr(options, name))
     if options.repeat is not None and len(options.repeat) > MAX_REPEAT_CHARS:
         told = f"repeat must have at most {MAX_REPEAT_CHARS} characters, and has {len(options.repeat):,}"
         raise InvalidInput(told, detail={"field": "repeat"})
@@ -64,6 +72,12 @@ def check_type(job_type: object) -> None:
     """Raises InvalidInput."""
     if not isinstance(job_type, str) or not is_type(job_type):
         raise InvalidInput(f"{job_type!r:.80} is not a type: {TYPE_RULE}", detail={"field": "type"})
+
+
+def check_limit(name: str, value: object) -> None:
+    """Of a job's own retries and expiry. Raises InvalidInput."""
+    if value is not None and (trouble := trouble_with(name, value)):
+        raise InvalidInput(f"{name} {trouble}", detail={"field": name})
 
 
 def check_delay(delay_s: object) -> None:

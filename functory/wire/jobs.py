@@ -18,6 +18,7 @@ from functory.wire.base import (
     several,
     whole,
 )
+from functory.wire.job_limits import LimitSettings, ShownLimits
 from functory.wire.schedules import PauseRow, RoundRow
 
 Priority = Literal[0, 500, 1000]
@@ -41,7 +42,7 @@ StateName = Literal["queued", "deferred", "waiting", "running", "lapsed", "pause
 """`queued` is the journal's: accepted, durable, and not in the store yet. The others are the store's states."""
 
 
-class JobSettings(Request):
+class JobSettings(LimitSettings):
     """What may be said about a job, as query options for a whole body or as fields of one job."""
 
     delay_s: DelaySeconds | None = None
@@ -140,7 +141,7 @@ class FollowedJob(Answer):
     code: str
 
 
-class Job(Answer):
+class Job(ShownLimits):
     """A job as its tenant sees it. The fields from code to log are those of the last run that ended; while the job is
     tried again, result is the end of what that run returned or of its error. history has the last ten runs that ended
     with retry or error, or were lost. `failure` is the fingerprint of the error, by which `/failures` groups runs."""

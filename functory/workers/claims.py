@@ -12,7 +12,7 @@ from functory.execution.afterwards import NOTHING_MORE, afterwards_of, kept, pas
 from functory.execution.handler_cache import HandlerCache
 from functory.execution.late import end_late, part_late
 from functory.execution.outbox import Outbox
-from functory.execution.outcomes import give_up, retry_policy
+from functory.execution.outcomes import give_up, part_exhausted, retry_policy
 from functory.execution.tenant_book import TenantBook
 from functory.loops.shared import Shared
 from functory.workers.elsewhere import Elsewhere
@@ -126,13 +126,12 @@ class Claims:
         jobs, late = part_late(jobs, handler, now_ms)
         self._outbox.put([(job, end_late(job, now_ms), ()) for job in late])
         retry = retry_policy(handler, self._defaults.retry)
-        exhausted = [job for job in jobs if job.attempts > retry.max_attempts]
+        going, exhausted = part_exhausted(jobs, retry)
         afterwards = afterwards_of(handler)
         timeout_ms = _timeout_ms(handler)
         given_up = [(job, kept(afterwards, job, give_up(job, now_ms, timeout_ms), ())) for job in exhausted]
         self._outbox.put([(job, release, passed_on(afterwards, job, release, ())) for job, release in given_up])
-        good = [job for job in jobs if job.attempts <= retry.max_attempts]
-        good = [_until(job, now_ms, timeout_ms) for job in good]
+        good = [_until(job, now_ms, timeout_ms) for job in going]
         self.held.add(Held(job, now_ms, version, retry, timeout_ms, afterwards) for job in good)
         self.taken += len(good)
         if self._job_log is not None:

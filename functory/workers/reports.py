@@ -13,7 +13,6 @@ import asyncio
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Final
 from weakref import WeakValueDictionary
@@ -33,7 +32,6 @@ from runner.new_jobs import NewJobs
 from runner.outcome import EXTERNAL, TIMED_OUT, Stopped, held_bytes, leaves_nothing, name_of, too_big
 from scheduler.retry import RetryPolicy
 from store.base import Job, Lease, Outcome, Release, ReleaseReport, Unclaim
-from vocabulary.time_text import MAX_TIME_MS
 
 _WITHIN_S: Final = 15.0
 """An outcome that is not recorded by then is kept and tried again; the worker is told to ask once more."""
@@ -228,14 +226,14 @@ class Reports:
         sizes: dict[tuple[str, int], int] = {}
         follows: dict[tuple[str, int], Afterwards] = {}
         out: list[Ending] = []
-        for (version, retry), some in groupby(endings, lambda ending: (ending[0].version, _policy(*ending))):
+        for (version, retry, in_window), some in groupby(endings, _decided_alike):
             these: list[tuple[Held, Stopped]] = []
             for held, report in some:
                 held.reported = report.exitcode
                 these.append((held, _stopped(held, report, now_ms)))
             jobs = [_counted_job(held, one) for held, one in these]
             ends = [one for _, one in these]
-            releases = releases_or_refusals(jobs, ends, version, retry, now_ms, random.random)
+            releases = releases_or_refusals(jobs, ends, version, retry, now_ms, random.random, in_window=in_window)
             for (held, one), job, release in zip(these, jobs, releases, strict=True):
                 end = kept(held.afterwards, job, _since_claim(held, release), one.new_jobs)
                 out.append((job, end, passed_on(held.afterwards, job, end, one.new_jobs)))
@@ -352,8 +350,10 @@ def _since_claim(held: Held, release: Release) -> Release:
     return release._replace(outcome=release.outcome._replace(started_ms=held.claimed_ms))
 
 
-def _policy(held: Held, report: Report) -> RetryPolicy:
-    return held.retry if report.in_window else replace(held.retry, window_s=MAX_TIME_MS / 1000)
+def _decided_alike(ending: tuple[Held, Report]) -> tuple[int, RetryPolicy, bool]:
+    """What endings have in common that are decided together."""
+    held, report = ending
+    return held.version, held.retry, report.in_window
 
 
 def _counted_job(held: Held, stopped: Stopped) -> Job:

@@ -328,12 +328,13 @@ class Context {
     }
     throw new Outcome(code, data);
   }
-  enqueue(type, payload = '', { delayS, priority, domain, key, unique, child, sibling } = {}) {
+  enqueue(type, payload = '', { delayS, priority, domain, key, unique, child, sibling, ...more } = {}) {
     if (typeof type !== 'string' || !TYPE.test(type)) {
       throw new TypeError(`not a job type: ${type}; letters, digits and _ . : - without the tenant`);
     }
     const query = asQuery({
       delay_s: delayS, priority, domain, key, unique, child: child ? 1 : undefined, sibling: sibling ? 1 : undefined,
+      ...ownLimits(more),
     });
     const data = typeof payload === 'string' ? Buffer.from(payload) : dump(payload);
     this.add(Buffer.concat([Buffer.from(type + (query && '?' + query) + '|'), data]));
@@ -368,6 +369,23 @@ class Context {
 function isHead(text) { // what stands before the bar of a new job: its type, and options after a question mark
   const at = text.indexOf('?');
   return at < 0 ? TYPE.test(text) : TYPE.test(text.slice(0, at)) && /^[!-~]{0,2000}$/.test(text.slice(at + 1));
+}
+
+const LIMITS = {
+  maxAttempts: 'max_attempts', retryBaseMs: 'retry_base_ms', retryMaxMs: 'retry_max_ms',
+  retryWindowS: 'retry_window_s', maxWaitS: 'max_wait_s',
+};
+
+function ownLimits(more) { // what a new job says of its own retries and expiry
+  const said = {};
+  for (const [name, option] of Object.entries(LIMITS)) {
+    const value = more[name] ?? undefined;
+    if (value !== undefined && !(Number.isSafeInteger(value) && value >= 1)) {
+      throw new RangeError(`${name} must be a whole number from 1 on, not ${inspect(value, IN_ONE_LINE)}`);
+    }
+    said[option] = value;
+  }
+  return said;
 }
 
 function asQuery(options) {

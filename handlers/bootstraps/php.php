@@ -74,6 +74,11 @@ final class FunctoryContext
         bool $child = false,
         bool $sibling = false,
         ?string $key = null,
+        ?int $max_attempts = null,
+        ?int $retry_base_ms = null,
+        ?int $retry_max_ms = null,
+        ?int $retry_window_s = null,
+        ?int $max_wait_s = null,
     ): void {
         if (!preg_match(Functory::TYPE, $type)) {
             throw new ValueError("not a job type: $type; letters, digits and _ . : - without the tenant");
@@ -84,8 +89,15 @@ final class FunctoryContext
         if ($priority !== null && !in_array($priority, [0, 500, 1000], true)) {
             throw new ValueError("priority must be 0, 500 or 1000, not $priority");
         }
+        $limits = ['max_attempts' => $max_attempts, 'retry_base_ms' => $retry_base_ms, 'retry_max_ms' => $retry_max_ms,
+            'retry_window_s' => $retry_window_s, 'max_wait_s' => $max_wait_s];
+        foreach ($limits as $name => $value) {
+            if ($value !== null && $value < 1) {
+                throw new ValueError("$name must be a whole number from 1 on, not $value");
+            }
+        }
         $options = ['delay_s' => $delay_s, 'priority' => $priority, 'domain' => $domain, 'key' => $key,
-            'unique' => $unique, 'child' => $child ? 1 : null, 'sibling' => $sibling ? 1 : null];
+            'unique' => $unique, 'child' => $child ? 1 : null, 'sibling' => $sibling ? 1 : null, ...$limits];
         foreach (array_keys($options, '', true) as $name) {
             throw new ValueError("$name is empty: leave it out if the job has none");
         }

@@ -152,13 +152,20 @@ class Context:
         unique: str | None = None,
         child: bool = False,
         sibling: bool = False,
+        max_attempts: int | None = None,
+        retry_base_ms: int | None = None,
+        retry_max_ms: int | None = None,
+        retry_window_s: int | None = None,
+        max_wait_s: int | None = None,
     ) -> None:
         if not is_type(type):
             raise ValueError(f"not a job type: {type!r}; letters, digits and _ . : - without the tenant")
         head = type
-        if child or sibling or (delay_s, priority, domain, key, unique) != (None,) * 5:
+        limits = (max_attempts, retry_base_ms, retry_max_ms, retry_window_s, max_wait_s)
+        if child or sibling or (delay_s, priority, domain, key, unique, *limits) != (None,) * 10:
             said = {"delay_s": delay_s, "priority": priority, "domain": domain, "key": key, "unique": unique,
-                    "child": 1 if child else None, "sibling": 1 if sibling else None}  # fmt: skip
+                    "child": 1 if child else None, "sibling": 1 if sibling else None,
+                    **dict(zip(LIMITS, limits, strict=True))}  # fmt: skip
             head += "?" + as_query({name: value for name, value in said.items() if value is not None})
         data = payload.encode("utf-8", "surrogateescape") if isinstance(payload, str) else dump(payload)
         self.add(head.encode() + b"|" + data)
@@ -202,6 +209,9 @@ def is_head(text: str) -> bool:
     return is_type(kind) and len(options) <= 2000 and all("!" <= char <= "~" for char in options)
 
 
+LIMITS = ("max_attempts", "retry_base_ms", "retry_max_ms", "retry_window_s", "max_wait_s")
+
+
 def as_query(options: dict[str, object]) -> str:
     from urllib.parse import quote
 
@@ -216,6 +226,10 @@ def as_query(options: dict[str, object]) -> str:
             raise ValueError(f"{name} is empty: leave it out if the job has none")
         if value is not None and (not isinstance(value, str) or len(value) > 255):
             raise ValueError(f"{name} must be a text of up to 255 characters, not {shown(value)}")
+    for name in LIMITS:
+        value = options.get(name)
+        if value is not None and (not is_number(value) or value < 1):
+            raise ValueError(f"{name} must be a whole number from 1 on, not {shown(value)}")
     query = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in options.items())
     if len(query) > 2000:
         raise ValueError("the options of a new job are more than 2,000 characters: choose shorter names")

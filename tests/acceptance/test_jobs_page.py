@@ -25,7 +25,7 @@ def curl() -> str:
 
 
 async def test_the_commands_of_the_page_work(tmp_path: Path, curl: str) -> None:
-    album, keyed, late, chain, together, feed, schedule, report, changes, many = SAMPLES
+    album, keyed, late, own, chain, together, feed, schedule, report, changes, many = SAMPLES
     async with daemon(tmp_path / "data") as server:
         commands = f"{Path(sys.executable).parent}:{curl.rpartition('/')[0]}:/usr/bin:/bin"
         exported = dict(setting.split("=") for setting in EXPORTED.split())
@@ -54,6 +54,7 @@ async def test_the_commands_of_the_page_work(tmp_path: Path, curl: str) -> None:
         assert re.findall(r"piece +archived +ok +200 +(.+)", listed) == ['"ONE"', '"TWO"', '"TWO AND A HALF"']
         assert '"booked bob +7"' in await run(keyed)
         assert '"the code is 4711"' in await run(late)
+        assert re.search(r"^attempts +2 of 2$", await run(own), re.MULTILINE)
         assert '{"sum":7}' in await run(chain)
         assert len((await run(together)).split()) == 2
         assert await run(f"python - <<'END'\n{SYNCHRONOUS}END\n") == "BACK\nok\n"

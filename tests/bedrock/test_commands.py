@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 from functory.operations.handlers import delete_handler, get_handler, list_handlers, put_handler
+from functory.operations.job_settings import to_options
 from functory.operations.jobs import cancel_job
+from functory.operations.submit import Submission, submit_jobs
+from functory.wire.jobs import JobSettings
 from store.base import JobRecord
 from tests.support.bedrock import Bedrock, Session, on_every_store
 from tests.support.clocks import FakeClock
@@ -160,6 +163,23 @@ async def test_a_retry_that_is_one_too_many_says_so(bedrock: Bedrock, session: S
     await session.ask("GetJob", name="x")
     reply = await session.ask("RetryJob", jobID=1)
     assert (reply.status, await state_of(session, 1)) == (405, "FAILED")
+    assert "max_attempts" in reply.reason
+
+
+async def test_a_job_with_its_own_window_is_retried_past_it_and_no_more_often_than_it_may(
+    bedrock: Bedrock, session: Session, clock: FakeClock
+) -> None:
+    shop = bedrock.shop
+    await put_handler(shop.service, ACME, "x", {"lang": "worker", "body": ""})
+    options = to_options(JobSettings(retry_window_s=1, max_attempts=2), clock.now_ms())
+    await submit_jobs(shop.service, ACME, "x", [Submission(b"{}", options)])
+    await shop.daemon.intake.flush()
+    number = (await session.ask("GetJob", name="x")).json["jobID"]
+    clock.advance(5)
+    assert (await session.ask("RetryJob", jobID=number)).status == 200, "past its window"
+    assert (await session.ask("GetJob", name="x")).json["jobID"] == number
+    reply = await session.ask("RetryJob", jobID=number)
+    assert (reply.status, await state_of(session, number)) == (405, "FAILED")
     assert "max_attempts" in reply.reason
 
 

@@ -12,6 +12,7 @@ from functory.wire.schedules import PauseRow, RoundRow
 from functory.wire.scoreboard import Quantiles
 from journal import parse_id
 from store.base import Attempt, Histogram, JobPage, JobRecord, JobState, Round
+from vocabulary.job_limits import limits_of
 from vocabulary.names import type_of
 from vocabulary.origin import origin_of
 
@@ -51,6 +52,8 @@ def show_job(found: JobRecord | Queued, *, whole: bool = True) -> Job:
     if job.options:
         shown.follows, shown.options = show_origin(job.options), show_options(job.options)
     _show_schedule(shown, found)
+    for name, value in limits_of(job.options).said().items() if job.options else ():
+        setattr(shown, name, value)
     if whole:
         shown.history = [_attempt(attempt) for attempt in found.history]
         shown.payload, shown.payload_encoding = to_wire(job.data)

@@ -17,9 +17,11 @@ from functory.web.pages.call import PageCall
 from functory.web.pages.declaration import Go, Page, Pages
 from functory.web.pages.failures import find_group
 from functory.web.pages.job_list import line_of
+from functory.wire.job_limits import attempts_text, limits_text
 from functory.wire.progress_text import percent_of, percent_text, progress_text
 from functory.workers.values import OWNER
-from store.base import Attempt, Code, JobPage, JobRecord, JobState
+from store.base import Attempt, Code, Job, JobPage, JobRecord, JobState
+from vocabulary.job_limits import limits_of
 from vocabulary.names import WORKER, type_of
 from vocabulary.origin import origin_of
 from vocabulary.time_text import iso_time
@@ -100,6 +102,8 @@ async def show_job(call: PageCall) -> Page:
         "attempts": _attempts(found),
         **_of_schedule(found),
         "follows": origin_of(job.options),
+        "limits": limits_text(limits_of(job.options).said()),
+        "attempt": _attempt(job),
         "children": [line_of(record) for record in children.records],
         "next_children": children.cursor,
         "is_first": not call.query("children"),
@@ -182,6 +186,8 @@ def _values(
         "is_silent": False,
         "progress": None,
         "follows": None,
+        "limits": "",
+        "attempt": "",
         "children": [],
         "is_first": True,
         "why": None,
@@ -211,6 +217,11 @@ async def _can_fix(call: PageCall, type_name: str) -> bool:
         return False
     handler = await handlers.find_handler(call.service, call.tenant, type_name)
     return handler is None or handler.lang != WORKER
+
+
+def _attempt(job: Job) -> str:
+    """Its number, and how many there may be if the job says so itself."""
+    return attempts_text(job.attempts, limits_of(job.options).max_attempts)
 
 
 def _attempts(found: JobRecord) -> list[Attempt]:
@@ -262,7 +273,7 @@ def _steps(found: JobRecord, now_ms: int) -> list[Step]:
         steps.append(_due(found, now_ms))
     if found.claimed_ms and not (found.state is JobState.DEFERRED and outcome is None):
         earlier = "the last round" if job.repeat else "before it was queued again"
-        times = f"attempt {job.attempts}" if job.attempts else earlier
+        times = f"attempt {_attempt(job)}" if job.attempts else earlier
         steps.append(Step("done", "Claimed", found.claimed_ms, times))
     if outcome is not None and found.state not in _UNDER_WAY:
         if _has_run(found):

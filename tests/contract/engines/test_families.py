@@ -66,6 +66,32 @@ async def test_an_empty_option_is_an_error_of_the_call_and_none_is_none(runner: 
     assert [stopped.new_jobs for stopped in seen.stopped] == [(NewJob("mail", b""),)] * 3
 
 
+LIMITS = {"max_attempts": 3, "retry_base_ms": 250, "retry_max_ms": 9000, "retry_window_s": 90, "max_wait_s": 5}
+
+
+@pytest.mark.parametrize("lang", behaviours("enqueue_limits"))
+async def test_new_jobs_have_retries_and_expiry_of_their_own(runner: Runner, lang: str) -> None:
+    one = {"max_wait_s": 60, "retry_max_ms": None}
+    seen = await run(runner, handler(lang, "enqueue_limits"), jobs(json.dumps(LIMITS), json.dumps(one)))
+    first, second = (stopped.new_jobs for stopped in seen.stopped)
+    assert dict(parse_qsl(first[0].options)) == {name: str(value) for name, value in LIMITS.items()}
+    assert second == (NewJob("mail", b"", "max_wait_s=60"),)
+
+
+@pytest.mark.parametrize("lang", behaviours("enqueue_limits"))
+@pytest.mark.parametrize("name", LIMITS)
+async def test_a_limit_that_cannot_be_is_an_error_of_the_call(runner: Runner, lang: str, name: str) -> None:
+    values = [0, -1, "many"]
+    wanted = [json.dumps({name: value}) for value in values]
+    seen = await run(runner, handler(lang, "enqueue_limits"), jobs(*wanted))
+    assert seen.exitcodes == [500] * len(values)
+    said = name if lang != "node" else "".join(part.title() if at else part for at, part in enumerate(name.split("_")))
+    for result in seen.results[:2]:
+        assert f"{said} must be a whole number from 1 on".encode() in result
+    assert said.encode() in seen.results[2]
+    assert [stopped.new_jobs for stopped in seen.stopped] == [()] * len(values)
+
+
 async def test_lines_of_sh_have_options(runner: Runner) -> None:
     seen = await run(runner, Handler("sh", "echo 'J: mail?delay_s=5&unique=a%7Cb|x|y'"), jobs("x"))
     assert seen.stopped[0].new_jobs == (NewJob("mail", b"x|y", "delay_s=5&unique=a%7Cb"),)

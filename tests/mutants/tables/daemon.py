@@ -215,13 +215,13 @@ MUTANTS: list[Mutant] = [
     ),
     batches(
         "a job that kills its daemon is never given up",
-        "        if max(map(_ATTEMPTS, jobs), default=0) > retry.max_attempts:",
-        "        if not jobs:",
+        "        going, exhausted = part_exhausted(jobs, retry)\n",
+        "        going, exhausted = jobs, ()\n",
     ),
     batches(
         "a job that is given up runs all the same",
-        "            going = [job for job in jobs if job.attempts <= retry.max_attempts]\n",
-        "",
+        "        going, exhausted = part_exhausted(jobs, retry)\n",
+        "        going, exhausted = jobs, part_exhausted(jobs, retry)[1]\n",
     ),
     batches(
         "what was not started is lost until its lease lapses",

@@ -13,7 +13,9 @@ in_sqlite = in_file("store/sqlite/queue/expire.py", f"{EXPIRE} -k sqlite")
 in_mongo = in_file("store/mongo/queue/expire.py", f"{EXPIRE} -k mongodb")
 
 MUTANTS: list[Mutant] = [
-    taken("a job is run however late it is", "    if wait_s is None:\n", "    if True:\n"),
+    taken(
+        "a job is run however late it is", "    if wait_s is None and not any(map(_OPTIONS, jobs)):\n", "    if True:\n"
+    ),
     taken("a round that is late ends the schedule", "end_of_round(job, ", 'end_of_round(job._replace(repeat=""), '),
     waiting("what waits for a token waits on", "each.oldest_due_ms < now_ms - wait_s * 1000", "False"),
     waiting("nobody looks where the executor does not", "await self._look() if seen is None else seen", "seen or ()"),

@@ -89,8 +89,8 @@ MUTANTS: list[Mutant] = [
     claims("caps do not hold for workers", ", await self._find_room(jobtype))", ")", tests=RULES),
     claims(
         "a job of workers that vanish is handed out for ever",
-        "good = [job for job in jobs if job.attempts <= retry.max_attempts]",
-        "good = list(jobs)",
+        "        going, exhausted = part_exhausted(jobs, retry)\n",
+        "        going, exhausted = jobs, ()\n",
     ),
     claims("a job that a handler runs can be reported", " or record.job.lock != OWNER", "", tests=RULES),
     line(
