@@ -240,13 +240,14 @@ class DeficitRoundRobin(Policy):
                 queue.clear()
             if not self.board.types:
                 self._tenants.clear()
-        if self._has_rivals != (len(self.board.tenants) > 1):
-            self._place_all()
-        else:
-            self._place_tenant(state.tenant)
+        self._place_tenant(state.tenant)
 
     def _place_tenant(self, tenant: TenantState) -> None:
-        """In the lane of the quickest work that it has, and that it may start as far as its own slots go."""
+        """In the lane of the quickest work that it has, and that it may start as far as its own slots go. With it all
+        others, if it is the first that they have beside them, or they are alone now."""
+        if self._has_rivals != (len(self.board.tenants) > 1):
+            self._place_all()
+            return
         queue = self._types.get(tenant.name)
         lane = None if queue is None or tenant.is_capped else queue.lowest_lane()
         rival = self._tenants.rival(tenant.name, tenant.terms.weight)
