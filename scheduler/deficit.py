@@ -106,16 +106,14 @@ class DeficitRoundRobin(Policy):
         )
         state = self.board.put(candidate)
         if not is_placed:
-            queue = self._queue_of(state)
-            self._place(state, queue, _rival(queue, state))
+            self._place(state, *self._rival(state))
 
     def jobs_started(self, jobtype: str, count: int) -> None:
         state = self.board.start(jobtype, count)
         charge = Charge(self.costs.expect_s(jobtype, count), self.costs.pace(jobtype) >= Pace.UNKNOWN)
         self._charges.setdefault(jobtype, []).append(charge)
         self._long_held += charge.is_long
-        queue = self._queue_of(state)
-        rival = _rival(queue, state)
+        queue, rival = self._rival(state)
         self._tenants.serve(self._tenants.rival(state.tenant.name, state.tenant.terms.weight), charge.cost_s)
         queue.serve(rival, charge.cost_s)
         self._place(state, queue, rival)
@@ -217,18 +215,18 @@ class DeficitRoundRobin(Policy):
 
     def _correct(self, state: TypeState, by_s: float) -> None:
         """A batch of the type took so much more, or less, than it was charged with."""
-        queue = self._queue_of(state)
-        rival = _rival(queue, state)
+        queue, rival = self._rival(state)
         self._tenants.correct(self._tenants.rival(state.tenant.name, state.tenant.terms.weight), by_s)
         queue.correct(rival, by_s)
         self._place(state, queue, rival)
 
-    def _queue_of(self, state: TypeState) -> FairQueue:
+    def _rival(self, state: TypeState) -> tuple[FairQueue, Rival]:
+        """A type among its siblings."""
         name = state.tenant.name
         queue = self._types.get(name)
         if queue is None:
             queue = self._types[name] = FairQueue(len(Pace), self.options.burst_s, is_urgent_first=True)
-        return queue
+        return queue, queue.rival(state.jobtype, STEP ** ((state.priority - 500) / 500))
 
     def _place(self, state: TypeState, queue: FairQueue, rival: Rival) -> None:
         """After any change to a type: where it stands among its siblings, and its tenant among the tenants."""
@@ -249,7 +247,7 @@ class DeficitRoundRobin(Policy):
             self._place_all()
             return
         queue = self._types.get(tenant.name)
-        lane = None if queue is None or tenant.is_capped else queue.lowest_lane()
+        lane = None if queue is None or not queue.standing or tenant.is_capped else queue.lowest_lane()
         rival = self._tenants.rival(tenant.name, tenant.terms.weight)
         if lane is None or (lane > Pace.SHORT and self.has_its_share(tenant)):
             self._tenants.leave(rival)
@@ -262,8 +260,3 @@ class DeficitRoundRobin(Policy):
         self._has_rivals = len(self.board.tenants) > 1
         for tenant in self.board.tenants.values():
             self._place_tenant(tenant)
-
-
-def _rival(queue: FairQueue, state: TypeState) -> Rival:
-    """A type among its siblings."""
-    return queue.rival(state.jobtype, STEP ** ((state.priority - 500) / 500))

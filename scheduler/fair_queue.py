@@ -91,7 +91,7 @@ class FairQueue:
         Those named in `but` are passed over and keep their place. Cost: theirs on top.
         """
         best, best_turn = None, 0.0
-        for heap in self._lanes[: last_lane + 1] if self.standing else ():
+        for heap in self._lanes[: last_lane + 1]:
             if heap and (rival := self._head_but(heap, but) if but else self._head(heap)) is not None:
                 turn = max(rival.turn_s, self.round_s - rival.credit_s)
                 if best is None or turn < best_turn:
@@ -99,7 +99,7 @@ class FairQueue:
         return best
 
     def lowest_lane(self) -> int | None:
-        for lane, heap in enumerate(self._lanes) if self.standing else ():
+        for lane, heap in enumerate(self._lanes):
             if heap and self._head(heap) is not None:
                 return lane
         return None

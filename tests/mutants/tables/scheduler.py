@@ -81,7 +81,7 @@ MUTANTS: list[Mutant] = [
         "state.tenant.terms.weight), 0.0)\n        queue.serve",
     ),
     deficit("a capped type runs on", "        if state.waiting and not state.is_capped:", "        if state.waiting:"),
-    deficit("a capped tenant runs on", "queue is None or tenant.is_capped else", "queue is None else"),
+    deficit("a capped tenant runs on", " or tenant.is_capped else", " else"),
     deficit(
         "long work takes the kept slots",
         "        if not self._has_rivals or slots <= 2 or self._long_held < slots - kept:",
