@@ -75,7 +75,7 @@ async def test_a_daemon_that_stops_starts_nothing_of_what_waits(
         (waiting,) = await daemon.intake.write("acme-x", [b"2"])
         await daemon.executor.stop(30)
         assert daemon.executor.free_slots == 1
-        daemon.executor.offer("acme-x")
+        daemon.executor.offer("acme-x", 1)
         assert daemon.straight.count("acme-x") == 1, "it waits, though there is a slot for it"
     async with running_daemon(tmp_path) as daemon:
         assert (await ended(daemon, waiting)).job.attempts == 1

@@ -56,11 +56,11 @@ class StraightWay:
         lease_ms: int,
         is_clear: Callable[[str], bool],
         ahead: Callable[[str], int | None],
-        offer: Callable[[str], None],
+        offer: Callable[[str, int], None],
         is_alone: Callable[[], bool],
         mode: StraightMode,
     ) -> None:
-        """is_clear, ahead: what is known to wait in the store (followers.py). offer: jobs of a type can start.
+        """is_clear, ahead: what is known to wait in the store (followers.py). offer: so many jobs of a type can start.
         is_alone: no other daemon uses the store."""
         self._clock = shared.clock
         self._owner = shared.owner
@@ -85,7 +85,8 @@ class StraightWay:
         )
         self._returning: asyncio.TimerHandle | None = None
         self._gathering = Gathering(shared.clock, self._start_gathered)
-        self._left = asyncio.Event()
+        self._left: asyncio.Event | None = None
+        """Set when some leave, if anybody waits for that."""
         self._ended_now: set[str] = set()
         self.recent = RecentEnds(shared.clock)
         gates.when_known(self._on_gates)
@@ -102,7 +103,7 @@ class StraightWay:
 
     def take(self, jobs: Sequence[NewJob]) -> None:
         jobtype = jobs[0].jobtype
-        self._waiting.count_in(jobs)
+        self._waiting.count(jobs, 1)
         if self._followers.has_none_before(jobtype):
             self._waiting.add(jobtype, jobs, self._clock.monotonic_s())
             if not self._gathering.waits_for_more(jobtype, self._waiting.of(jobtype)):
@@ -122,7 +123,7 @@ class StraightWay:
 
     def follow(self, jobs: Sequence[NewJob]) -> None:
         jobtype = jobs[0].jobtype
-        self._waiting.count_in(jobs)
+        self._waiting.count(jobs, 1)
         self._waiting.add(jobtype, jobs, self._clock.monotonic_s())
         self._offer_or_return(jobtype)
         self._look_for_old()
@@ -174,6 +175,7 @@ class StraightWay:
         while any(map(self._intake.is_held, ids)):
             if trouble:
                 raise StoreUnavailable(trouble)
+            self._left = self._left or asyncio.Event()
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_AGAIN_S):
                     await self._left.wait()
@@ -316,7 +318,7 @@ class StraightWay:
         self._gates.forget(tenant)
         for jobtype in list(self._waiting):
             if self._gates.ask(jobtype) is None:
-                self._offer(jobtype)
+                self._offer(jobtype, 0)
 
     def _start_gathered(self, jobtype: str) -> None:
         if jobtype in self._waiting:
@@ -329,12 +331,11 @@ class StraightWay:
                 self._offer_or_return(jobtype)
 
     def _offer_or_return(self, jobtype: str) -> None:
-        gate = self._gates.get(jobtype)
-        if gate is None:
-            self._gates.want(jobtype)
-        elif gate.is_open and gate.handler_version:
-            self._offer(jobtype)
-        else:
+        """Where its gate is not known, neither: it is asked for, and this comes again with the answer."""
+        gate = self._gates.ask(jobtype)
+        if gate is not None and gate.is_open and gate.handler_version:
+            self._offer(jobtype, self._waiting.of(jobtype))
+        elif gate is not None:
             self._return(jobtype)
 
     def _return_old(self) -> None:
@@ -360,15 +361,17 @@ class StraightWay:
         jobs = self._waiting.leave(jobtype)
         if jobtype in self._followers:
             jobs += self._followers.leave(jobtype)[0]
-        self._waiting.count_out(jobs)
+        self._waiting.count(jobs, -1)
         self._pause.look()
         self._intake.return_to_line(jobs)
-        self._offer(jobtype)
+        self._offer(jobtype, 0)
         self._leave()
 
     def _leave(self) -> None:
-        left, self._left = self._left, asyncio.Event()
-        left.set()
+        """Who waits for that looks again."""
+        if self._left is not None:
+            self._left.set()
+            self._left = None
 
     async def close(self) -> None:
         if self._returning is not None:
