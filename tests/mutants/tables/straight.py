@@ -219,6 +219,18 @@ MUTANTS: list[Mutant] = [
         "self._line.enter(tenant_of(jobtype), 1)",
     ),
     lists("a list shows nothing of a flood", "where.state in _IN_A_FLOOD and cursor is None", "False"),
+    turns(
+        "a slot that comes free stays free while jobs wait in memory",
+        "self._wants_look or self._policy.has_candidates or",
+        "self._wants_look or",
+        tests="tests/service/test_straight.py",
+    ),
+    turns(
+        "a slot that comes free stays free while jobs wait in the store",
+        "if self._wants_look or self._policy",
+        "if self._policy",
+        tests="tests/service/test_straight.py",
+    ),
     turns("many batches begin in a turn", " and not self._turns.take(most := min(most, SHORT_STEP)):", " and False:"),
     turns(
         "batches that are no larger than a short step begin together",
