@@ -375,9 +375,7 @@ MUTANTS: list[Mutant] = [
         "            if True:",
     ),
     straight("a look starts nothing", "        self._gathering.hurry(jobtype)", "        return"),
-    straight(
-        "a paused type is started", "gate is not None and gate.is_open and gate.handler_version:", "gate is not None:"
-    ),
+    straight("a paused type is started", "gate.is_open and gate.handler_version:", "True:"),
     straight(
         "what cannot start in time waits for ever",
         "        for jobtype in [name for name in self._waiting if self._waiting.until_s(name) <= now_s]:\n            self._return(jobtype)\n",
