@@ -49,15 +49,15 @@ class TypeState:
 class Board:
     def __init__(self, slots: int) -> None:
         self.slots = slots
-        self.slots_held = 0
+        self.free_slots = slots
         self.types: dict[str, TypeState] = {}
         self.tenants: dict[str, TenantState] = {}
         self.on_fewer: Callable[[str], None] = _nobody
         """Told the tenant of which less runs now; "" when the caps may be others."""
 
     @property
-    def free_slots(self) -> int:
-        return self.slots - self.slots_held
+    def slots_held(self) -> int:
+        return self.slots - self.free_slots
 
     def set_tenants(self, terms: Mapping[str, TenantTerms]) -> None:
         """These are the tenants. One that is not named is forgotten, unless something of it waits or runs."""
@@ -83,20 +83,22 @@ class Board:
         return 0 if state is None else state.slots_held + state.outside
 
     def put(self, candidate: Candidate) -> TypeState:
-        state = self._type(candidate.jobtype)
-        state.waiting = candidate.waiting
-        state.oldest_due_ms = candidate.oldest_due_ms
-        state.max_slots = candidate.max_slots
-        state.priority = candidate.priority
-        self._forget_if_idle(state)
+        jobtype, waiting, oldest_due_ms, max_slots, priority = candidate
+        state = self.types.get(jobtype) or self._new_type(jobtype)
+        state.waiting = waiting
+        state.oldest_due_ms = oldest_due_ms
+        state.max_slots = max_slots
+        state.priority = priority
+        if waiting == 0 and state.slots_held == 0:
+            self._forget(state)
         return state
 
     def start(self, jobtype: str, count: int) -> TypeState:
-        state = self._type(jobtype)
+        state = self.types.get(jobtype) or self._new_type(jobtype)
         state.waiting = max(state.waiting - count, 0)
         state.slots_held += 1
         state.tenant.slots_held += 1
-        self.slots_held += 1
+        self.free_slots -= 1
         return state
 
     def stop(self, jobtype: str) -> TypeState:
@@ -105,8 +107,9 @@ class Board:
             raise NotRunning(f"no batch of {jobtype} is running: jobs_stopped needs a jobs_started before it")
         state.slots_held -= 1
         state.tenant.slots_held -= 1
-        self.slots_held -= 1
-        self._forget_if_idle(state)
+        self.free_slots += 1
+        if state.waiting == 0 and state.slots_held == 0:
+            self._forget(state)
         self.on_fewer(state.tenant.name)
         return state
 
@@ -127,11 +130,9 @@ class Board:
     def _is_forgotten(state: TenantState, terms: Mapping[str, TenantTerms]) -> bool:
         return state.name not in terms and not state.types and not state.outside
 
-    def _type(self, jobtype: str) -> TypeState:
-        state = self.types.get(jobtype)
-        if state is None:
-            state = self.types[jobtype] = TypeState(jobtype, self._tenant(tenant_of(jobtype)))
-            state.tenant.types += 1
+    def _new_type(self, jobtype: str) -> TypeState:
+        state = self.types[jobtype] = TypeState(jobtype, self._tenant(tenant_of(jobtype)))
+        state.tenant.types += 1
         return state
 
     def _tenant(self, name: str) -> TenantState:
@@ -140,10 +141,10 @@ class Board:
             state = self.tenants[name] = TenantState(name, TenantTerms())
         return state
 
-    def _forget_if_idle(self, state: TypeState) -> None:
-        if state.waiting == 0 and state.slots_held == 0:
-            del self.types[state.jobtype]
-            state.tenant.types -= 1
+    def _forget(self, state: TypeState) -> None:
+        """Nothing of it waits or runs."""
+        del self.types[state.jobtype]
+        state.tenant.types -= 1
 
 
 def _nobody(_tenant: str) -> None:

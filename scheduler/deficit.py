@@ -21,7 +21,6 @@ Among the types of one tenant, the highest priority of what waits is a weight: a
 urgent goes first, and what is not goes on. Other tenants do not feel it.
 """
 
-from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
@@ -52,7 +51,7 @@ class DeficitRoundRobin(Policy):
         super().__init__(options)
         self._tenants = FairQueue(len(Pace), options.burst_s)
         self._types: dict[str, FairQueue] = {}
-        self._charges: dict[str, deque[Charge]] = {}
+        self._charges: dict[str, list[Charge]] = {}
         self._kept_slots = options.reserve_slots
         self._long_held = 0
         """Slots with long jobs, and with jobs of unknown length."""
@@ -64,21 +63,27 @@ class DeficitRoundRobin(Policy):
     def has_room(self) -> bool:
         return self.board.free_slots > 0 or self._extra_slots > 0
 
+    @property
+    def has_candidates(self) -> bool:
+        return self._tenants.standing > 0
+
     def select_jobtype_to_run(self, warm: Collection[str] = ()) -> Pick | None:
-        if self.board.free_slots > 0:
-            first = self._tenants.first(self._slowest_of_all())
-        elif self._extra_slots > 0:
-            first = self._tenants.first(self._slowest_of_all(), but=self._holders())
-        else:
+        if self._tenants.standing == 0 or not (self.board.free_slots > 0 or self._extra_slots > 0):
             return None
+        slowest = self._slowest_of_all()
+        first = self._tenants.first(slowest, but=() if self.board.free_slots > 0 else self._holders())
         if first is None:
             return None
-        tenant = self.board.tenants[first.name]
-        slowest = self._slowest_of(tenant)
-        queue = self._types[tenant.name]
+        tenant, queue = self.board.tenants[first.name], self._types[first.name]
+        slowest = self._slowest_of(tenant, slowest)
         rival = queue.first(slowest)
         assert rival is not None, "a tenant stands in the queue only with a type that may run"
-        return self._size(tenant, self._prefer_warm(queue, rival, slowest, warm))
+        jobtype = rival.name if queue.standing == 1 else self._prefer_warm(queue, rival, slowest, warm)
+        if slowest is not Pace.SHORT:
+            # Those that may start now, itself among them; other tenants by the head, however many types they have.
+            return self.pick(jobtype, queue.standing + self._tenants.standing - 1)
+        waiting = self.board.types[jobtype].waiting
+        return Pick(jobtype, self.costs.batch_size(jobtype, waiting, 1, self.options.borrow_s))
 
     def set_tenants(self, terms: Mapping[str, TenantTerms]) -> None:
         super().set_tenants(terms)
@@ -101,17 +106,17 @@ class DeficitRoundRobin(Policy):
         )
         state = self.board.put(candidate)
         if not is_placed:
-            self._place(state)
+            self._place(state, *self._rival(state))
 
     def jobs_started(self, jobtype: str, count: int) -> None:
         state = self.board.start(jobtype, count)
         charge = Charge(self.costs.expect_s(jobtype, count), self.costs.pace(jobtype) >= Pace.UNKNOWN)
-        self._charges.setdefault(jobtype, deque()).append(charge)
+        self._charges.setdefault(jobtype, []).append(charge)
         self._long_held += charge.is_long
-        tenant, queue = self._rivals_of(state)
-        self._tenants.serve(tenant, charge.cost_s)
-        queue.serve(_rival(queue, state), charge.cost_s)
-        self._place(state)
+        queue, rival = self._rival(state)
+        self._tenants.serve(self._tenants.rival(state.tenant.name, state.tenant.terms.weight), charge.cost_s)
+        queue.serve(rival, charge.cost_s)
+        self._place(state, queue, rival)
 
     def jobs_running(self, jobtype: str, runner_s: float, place: int = 0) -> None:
         state, charges = self.board.types.get(jobtype), self._charges.get(jobtype, ())
@@ -126,7 +131,6 @@ class DeficitRoundRobin(Policy):
             self.costs.overrun(jobtype, runner_s)
             self._correct(state, runner_s - charge.cost_s)
             charge.cost_s = runner_s
-            self._place(state)
 
     def jobs_stopped(self, jobtype: str, count: int, runner_s: float, worked_s: float | None = None) -> None:
         state = self.board.stop(jobtype)
@@ -136,7 +140,6 @@ class DeficitRoundRobin(Policy):
         self._long_held -= charge.is_long
         self._overdue_held -= charge.is_overdue
         self._correct(state, runner_s - charge.cost_s)
-        self._place(state)
 
     def run_outside(self, tenant: str, change: int) -> None:
         self._place_tenant(self.board.run_outside(tenant, change))
@@ -153,7 +156,7 @@ class DeficitRoundRobin(Policy):
         tenant = self.board.types[jobtype].tenant
         if hold is Hold.NO_SLOT and tenant.slots_held:
             return hold
-        if self.costs.pace(jobtype) <= self._slowest_of(tenant):
+        if self.costs.pace(jobtype) <= self._slowest_of(tenant, self._slowest_of_all()):
             return Hold.TURN
         return Hold.TENANT_SHARE if self.has_its_share(tenant) else Hold.LONG_WORK
 
@@ -162,10 +165,9 @@ class DeficitRoundRobin(Policy):
         that was soon over does not take the charge of one that is overdue, which goes on."""
         charges = self._charges[jobtype]
         place = 0
-        if runner_s <= self.options.long_s:
+        if charges[0].is_overdue and runner_s <= self.options.long_s:
             place = next((n for n, charge in enumerate(charges) if not charge.is_overdue), 0)
-        charge = charges[place]
-        del charges[place]
+        charge = charges.pop(place)
         if not charges:
             del self._charges[jobtype]
         return charge
@@ -190,18 +192,17 @@ class DeficitRoundRobin(Policy):
             return Pace.LONG
         return Pace.UNKNOWN if kept == 1 or self._long_held < slots - 1 else Pace.MEDIUM
 
-    def _slowest_of(self, tenant: TenantState) -> Pace:
-        """The slowest pace that this tenant may start now."""
+    def _slowest_of(self, tenant: TenantState, of_all: Pace) -> Pace:
+        """The slowest pace that this tenant may start now: SHORT if it has its share, and never otherwise."""
         if self.has_its_share(tenant):
             return Pace.SHORT
-        slowest = self._slowest_of_all()
-        return Pace.MEDIUM if slowest is Pace.UNKNOWN and tenant.slots_held else slowest
+        return Pace.MEDIUM if of_all is Pace.UNKNOWN and tenant.slots_held else of_all
 
     def _prefer_warm(self, queue: FairQueue, first: Rival, slowest: Pace, warm: Collection[str]) -> str:
         """A sibling with a warm context and no lower priority, while that keeps the types of the tenant within the
         slack of each other."""
         best = None
-        if len(queue) == 1 or first.name in warm:
+        if first.name in warm:
             return first.name
         latest_s = first.turn_s + self.options.warm_slack_s
         for jobtype in warm:
@@ -212,33 +213,23 @@ class DeficitRoundRobin(Policy):
                 best, latest_s = rival, rival.turn_s
         return first.name if best is None else best.name
 
-    def _size(self, tenant: TenantState, jobtype: str) -> Pick:
-        if not self.has_its_share(tenant):
-            # Those that may start now, itself among them; other tenants by the head, however many types they have.
-            return self.pick(jobtype, self._types[tenant.name].standing + self._tenants.standing - 1)
-        waiting = self.board.types[jobtype].waiting
-        return Pick(jobtype, self.costs.batch_size(jobtype, waiting, 1, self.options.borrow_s))
-
     def _correct(self, state: TypeState, by_s: float) -> None:
-        tenant, queue = self._rivals_of(state)
-        self._tenants.correct(tenant, by_s)
-        queue.correct(_rival(queue, state), by_s)
+        """A batch of the type took so much more, or less, than it was charged with."""
+        queue, rival = self._rival(state)
+        self._tenants.correct(self._tenants.rival(state.tenant.name, state.tenant.terms.weight), by_s)
+        queue.correct(rival, by_s)
+        self._place(state, queue, rival)
 
-    def _rivals_of(self, state: TypeState) -> tuple[Rival, FairQueue]:
-        """The tenant among the tenants, and the queue of its types."""
-        return self._tenants.rival(state.tenant.name, state.tenant.terms.weight), self._queue_of(state)
-
-    def _queue_of(self, state: TypeState) -> FairQueue:
+    def _rival(self, state: TypeState) -> tuple[FairQueue, Rival]:
+        """A type among its siblings."""
         name = state.tenant.name
         queue = self._types.get(name)
         if queue is None:
             queue = self._types[name] = FairQueue(len(Pace), self.options.burst_s, is_urgent_first=True)
-        return queue
+        return queue, queue.rival(state.jobtype, STEP ** ((state.priority - 500) / 500))
 
-    def _place(self, state: TypeState) -> None:
+    def _place(self, state: TypeState, queue: FairQueue, rival: Rival) -> None:
         """After any change to a type: where it stands among its siblings, and its tenant among the tenants."""
-        queue = self._queue_of(state)
-        rival = _rival(queue, state)
         if state.waiting and not state.is_capped:
             queue.enter(rival, self.costs.pace(state.jobtype))
         else:
@@ -247,15 +238,16 @@ class DeficitRoundRobin(Policy):
                 queue.clear()
             if not self.board.types:
                 self._tenants.clear()
-        if self._has_rivals != (len(self.board.tenants) > 1):
-            self._place_all()
-        else:
-            self._place_tenant(state.tenant)
+        self._place_tenant(state.tenant)
 
     def _place_tenant(self, tenant: TenantState) -> None:
-        """In the lane of the quickest work that it has, and that it may start as far as its own slots go."""
+        """In the lane of the quickest work that it has, and that it may start as far as its own slots go. With it all
+        others, if it is the first that they have beside them, or they are alone now."""
+        if self._has_rivals != (len(self.board.tenants) > 1):
+            self._place_all()
+            return
         queue = self._types.get(tenant.name)
-        lane = None if queue is None or tenant.is_capped else queue.lowest_lane()
+        lane = None if queue is None or not queue.standing or tenant.is_capped else queue.lowest_lane()
         rival = self._tenants.rival(tenant.name, tenant.terms.weight)
         if lane is None or (lane > Pace.SHORT and self.has_its_share(tenant)):
             self._tenants.leave(rival)
@@ -268,8 +260,3 @@ class DeficitRoundRobin(Policy):
         self._has_rivals = len(self.board.tenants) > 1
         for tenant in self.board.tenants.values():
             self._place_tenant(tenant)
-
-
-def _rival(queue: FairQueue, state: TypeState) -> Rival:
-    """A type among its siblings."""
-    return queue.rival(state.jobtype, STEP ** ((state.priority - 500) / 500))

@@ -15,6 +15,8 @@ class RandomChoice(Policy):
 
     def select_jobtype_to_run(self, warm: Collection[str] = ()) -> Pick | None:
         """Any of them; a warm one is twice as likely. Cost: on the number of waiting types."""
+        if not self.has_room:
+            return None
         runnable = [jobtype for jobtype in self.board.types if self.hold(jobtype) is None]
         if not runnable:
             return None

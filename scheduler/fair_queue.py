@@ -23,12 +23,14 @@ _MOST_AWAY: Final = 1000
 
 
 class Rival:
-    __slots__ = ("lane", "name", "place", "ticket", "turn_s", "weight")
+    __slots__ = ("credit_s", "lane", "name", "place", "ticket", "turn_s", "weight")
 
-    def __init__(self, name: str, weight: float) -> None:
+    def __init__(self, name: str, turn_s: float) -> None:
         self.name = name
-        self.weight = weight
-        self.turn_s = 0.0
+        self.weight = 1.0
+        self.credit_s = 0.0
+        """How far behind the round its turn may lie when it comes or is served."""
+        self.turn_s = turn_s
         self.lane: int | None = None
         """None: not in the queue."""
         self.place = 0.0
@@ -37,13 +39,17 @@ class Rival:
         """Of its one valid entry there; entries with other tickets are leftovers."""
 
 
+_Entry = tuple[float, int, Rival]
+"""Its place, its ticket, and who it is."""
+
+
 class FairQueue:
     def __init__(self, lanes: int, burst_s: float, *, is_urgent_first: bool = False) -> None:
         self.round_s = 0.0
         self._burst_s = burst_s
         self._is_urgent_first = is_urgent_first
         self._rivals: dict[str, Rival] = {}
-        self._lanes: list[list[tuple[float, int, Rival]]] = [[] for _ in range(lanes)]
+        self._lanes: list[list[_Entry]] = [[] for _ in range(lanes)]
         self._last_ticket = 0
         self.standing = 0
         """Those that have entered and not left."""
@@ -53,18 +59,18 @@ class FairQueue:
 
     def rival(self, name: str, weight: float = 1.0) -> Rival:
         """The rival of that name, old or new, with this weight from now on."""
+        credit_s = self._burst_s / (1.0 if self._is_urgent_first else weight)
         rival = self._rivals.get(name)
         if rival is None:
-            rival = self._rivals[name] = Rival(name, weight)
-            rival.turn_s = self._earliest(rival)
-        rival.weight = weight
+            rival = self._rivals[name] = Rival(name, self.round_s - credit_s)
+        rival.weight, rival.credit_s = weight, credit_s
         return rival
 
     def enter(self, rival: Rival, lane: int) -> None:
         """Stand in that lane; again after every change of its turn. Without a change it keeps its place."""
         if rival.lane is None:
             self.standing += 1
-            rival.turn_s = max(rival.turn_s, self._earliest(rival))
+            rival.turn_s = max(rival.turn_s, self.round_s - rival.credit_s)
         elif rival.lane == lane and rival.place == rival.turn_s:
             return
         self._last_ticket += 1
@@ -85,25 +91,22 @@ class FairQueue:
         Those named in `but` are passed over and keep their place. Cost: theirs on top.
         """
         best, best_turn = None, 0.0
-        for lane in range(last_lane + 1):
-            if not self._lanes[lane]:
-                continue
-            rival = self._head(lane) if not but else self._head_but(lane, but)
-            if rival is not None:
-                turn = max(rival.turn_s, self._earliest(rival))
+        for heap in self._lanes[: last_lane + 1]:
+            if heap and (rival := self._head_but(heap, but) if but else self._head(heap)) is not None:
+                turn = max(rival.turn_s, self.round_s - rival.credit_s)
                 if best is None or turn < best_turn:
                     best, best_turn = rival, turn
         return best
 
     def lowest_lane(self) -> int | None:
         for lane, heap in enumerate(self._lanes):
-            if heap and self._head(lane) is not None:
+            if heap and self._head(heap) is not None:
                 return lane
         return None
 
     def serve(self, rival: Rival, cost_s: float) -> None:
         """It is served now, and that is likely to cost so much. Follow with `enter` or `leave`."""
-        turn = max(rival.turn_s, self._earliest(rival))
+        turn = max(rival.turn_s, self.round_s - rival.credit_s)
         self.round_s = max(self.round_s, turn)
         rival.turn_s = turn + cost_s / rival.weight
 
@@ -120,7 +123,7 @@ class FairQueue:
         away.sort(key=lambda rival: rival.turn_s)
         spare = len(away) - _MOST_AWAY
         for n, rival in enumerate(away):
-            if n < spare or rival.turn_s <= self._earliest(rival):
+            if n < spare or rival.turn_s <= self.round_s - rival.credit_s:
                 del self._rivals[rival.name]
 
     def clear(self) -> None:
@@ -133,11 +136,7 @@ class FairQueue:
     def __len__(self) -> int:
         return len(self._rivals)
 
-    def _earliest(self, rival: Rival) -> float:
-        return self.round_s - self._burst_s / (1.0 if self._is_urgent_first else rival.weight)
-
-    def _head(self, lane: int) -> Rival | None:
-        heap = self._lanes[lane]
+    def _head(self, heap: list[_Entry]) -> Rival | None:
         while heap:
             _, ticket, rival = heap[0]
             if rival.ticket == ticket:
@@ -145,10 +144,9 @@ class FairQueue:
             heapq.heappop(heap)
         return None
 
-    def _head_but(self, lane: int, but: Collection[str]) -> Rival | None:
-        heap = self._lanes[lane]
+    def _head_but(self, heap: list[_Entry], but: Collection[str]) -> Rival | None:
         passed = []
-        while (rival := self._head(lane)) is not None and rival.name in but:
+        while (rival := self._head(heap)) is not None and rival.name in but:
             passed.append(heapq.heappop(heap))
         for entry in passed:
             heapq.heappush(heap, entry)

@@ -10,6 +10,8 @@ from scheduler.values import Pick
 class OldestFirst(Policy):
     def select_jobtype_to_run(self, warm: Collection[str] = ()) -> Pick | None:
         """The oldest; of equally old ones, a warm one. Cost: on the number of waiting types."""
+        if not self.has_room:
+            return None
         runnable = [state for state in self.board.types.values() if self.hold(state.jobtype) is None]
         if not runnable:
             return None

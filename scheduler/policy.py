@@ -25,6 +25,8 @@ class Policy(abc.ABC):
         self.options = options
         self.board = Board(options.slots)
         self.costs = Costs(options)
+        self._most_of_one = options.slots - options.reserve_slots
+        """Slots that a tenant may hold beside others."""
 
     @abc.abstractmethod
     def select_jobtype_to_run(self, warm: Collection[str] = ()) -> Pick | None:
@@ -39,6 +41,11 @@ class Policy(abc.ABC):
     def has_room(self) -> bool:
         """Whether anything at all could start now, if it waited."""
         return self.board.free_slots > 0
+
+    @property
+    def has_candidates(self) -> bool:
+        """Whether anything waits that a slot which comes free might be for. In doubt, yes."""
+        return True
 
     def set_tenants(self, terms: Mapping[str, TenantTerms]) -> None:
         """All tenants there are, idle ones too: a slot is kept for them. Without this, those seen waiting.
@@ -98,7 +105,7 @@ class Policy(abc.ABC):
 
     def has_its_share(self, tenant: TenantState) -> bool:
         """Whether the tenant holds all slots but those that it leaves to the others, if there are others."""
-        return len(self.board.tenants) > 1 and tenant.slots_held >= self.options.slots - self.options.reserve_slots
+        return len(self.board.tenants) > 1 and tenant.slots_held >= self._most_of_one
 
     def why_waiting(self, jobtype: str) -> Hold:
         """Why nothing of it is started at the moment."""

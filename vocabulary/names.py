@@ -7,6 +7,7 @@ Nothing here raises: each part has errors of its own for a name that is wrong.
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 TENANT: Final = r"[a-z0-9][a-z0-9_]{0,31}"
@@ -66,6 +67,7 @@ def jobtype_of(tenant: str, type_name: str) -> str:
     return f"{tenant}-{type_name}"
 
 
+@lru_cache(maxsize=2048)  # asked some twenty times for each job; the tenant is then the same object, with its hash
 def tenant_of(jobtype: str) -> str:
     return jobtype.partition("-")[0]
 

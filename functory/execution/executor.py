@@ -8,9 +8,9 @@ New jobs, free slots and the operator wake the loop; the poll only finds what ot
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
 
 from functory.execution.batches import Batches
@@ -22,10 +22,11 @@ from functory.execution.leases import HeldLeases
 from functory.execution.offers import Offers
 from functory.execution.outbox import Outbox
 from functory.execution.outcomes import retry_policy
-from functory.execution.outlook import Outlook
+from functory.execution.outlook import WHY_NOT, Outlook
 from functory.execution.slots import Slots
 from functory.execution.straight.way import StraightWay
 from functory.execution.tenant_book import TenantBook
+from functory.loops.courtesy import SHORT_STEP
 from functory.loops.shared import Shared
 from functory.loops.token_alarm import TokenAlarm
 from functory.loops.turns import Turns
@@ -33,7 +34,6 @@ from handlers.errors import HandlerError
 from handlers.model import Handler
 from runner.runner import Runner
 from scheduler import Pick, Policy
-from scheduler.errors import SchedulerError
 from scheduler.retry import RetryPolicy
 from store.base import ClaimedJobs, Job
 from store.errors import StoreUnavailable
@@ -41,6 +41,7 @@ from vocabulary.names import tenant_of
 
 log = logging.getLogger("functory.execute")
 
+_JOB: Final = itemgetter(0)
 _LOOK_PART: Final = 3
 """Under load, the pause after a look at the store is this many times as long as the look."""
 
@@ -99,7 +100,7 @@ class Executor:
         self._straight: StraightWay
         """By `use`, before anything runs: the two are halves of one another."""
         self._woken = asyncio.Event()
-        self._slots = Slots(shared.clock, self._woken.set)
+        self._slots = Slots(shared.clock, self._slot_came_free)
         self._turns = Turns(self._woken.set)
         self._is_stopping = False
         self.is_paused = False
@@ -143,15 +144,15 @@ class Executor:
         """How many jobs of a type the store has that this daemon is about to start; None if it may not start them."""
         return None if self._is_stopping or self.is_paused else self._outlook.ahead(jobtype)
 
-    def offer(self, jobtype: str) -> None:
-        """The number of jobs of a type that wait on the straight way has changed."""
-        self._offers.tell(jobtype)
-        if self._straight.count(jobtype):
+    def offer(self, jobtype: str, waiting: int) -> None:
+        """So many jobs of a type wait on the straight way now, and can start."""
+        self._offers.tell(jobtype, waiting)
+        if waiting:
             self._start_known()
 
     def released(self, endings: Sequence[Ending]) -> None:
         """The outbox has recorded these. Jobs that became runnable by that are seen at the next look."""
-        self.leases.released(jobs := [job for job, _, _ in endings])
+        self.leases.released(jobs := list(map(_JOB, endings)))
         self._outlook.freed(jobs)
         if not self._straight.leaves_nothing_to_do(endings):
             self._wants_look = True
@@ -248,6 +249,11 @@ class Executor:
         self._next_look_s = ended_s + _LOOK_PART * (ended_s - now_s)
         self._start_known()
 
+    def _slot_came_free(self) -> None:
+        """For somebody who waits, or for a look that nothing could be started after. Most jobs leave none of them."""
+        if self._wants_look or self._policy.has_candidates or self._outlook.age_s >= self._poll_s:
+            self._woken.set()
+
     def _look_later(self, delay_s: float) -> None:
         if self._later is None:
             self._later = asyncio.get_running_loop().call_later(delay_s, self._now_is_later)
@@ -258,19 +264,22 @@ class Executor:
 
     def _start_known(self) -> bool:
         """Fill the slots from the last look. False when that had nothing for them."""
-        before = len(self._slots)
-        while self.may_start() and (pick := self._policy.select_jobtype_to_run(self._runner.warm_jobtypes())):
-            tenant = tenant_of(pick.jobtype)
-            pick = pick._replace(jobs=self._courtesy.step(tenant, pick.jobs))
-            if self._courtesy.is_asked_of(tenant) and not self._turns.take(pick.jobs):
+        if self._is_stopping or self.is_paused:
+            return False
+        has_started = False
+        while pick := self._policy.select_jobtype_to_run(self._runner.warm_jobtypes()):
+            jobtype, most = pick
+            tenant = tenant_of(jobtype)
+            if self._courtesy.is_asked_of(tenant) and not self._turns.take(most := min(most, SHORT_STEP)):
                 break
-            jobs, version = self._straight.start(*pick)
-            who = self._tenants.of(pick.jobtype).incarnation
-            batch = self._run_straight(pick.jobtype, jobs, version, who) if jobs else self._fill_slot(pick, who)
-            self._policy.jobs_started(pick.jobtype, len(jobs) or pick.jobs)
-            self._outlook.untried.pop(pick.jobtype, None)
-            self._slots.start(pick.jobtype, who, batch)
-        return len(self._slots) > before
+            jobs, version = self._straight.start(jobtype, most)
+            who = self._tenants.incarnation_of(tenant)
+            batch = self._run_straight(jobtype, jobs, version, who) if jobs else self._fill_slot(jobtype, most, who)
+            self._policy.jobs_started(jobtype, len(jobs) or most)
+            self._outlook.untried.pop(jobtype, None)
+            self._slots.start(jobtype, who, batch)
+            has_started = True
+        return has_started
 
     def may_start(self) -> bool:
         return not self._is_stopping and not self.is_paused and self._policy.has_room
@@ -282,34 +291,35 @@ class Executor:
 
     # One slot
 
-    async def _fill_slot(self, pick: Pick, who: int) -> None:
+    async def _fill_slot(self, jobtype: str, most: int, who: int) -> None:
         """Claim a batch and run it. Claims of several slots run at the same time and share a commit. who: the tenant's
         incarnation, which its handler and its jobs must be of."""
-        jobtype = pick.jobtype
         version = self._outlook.versions.get(jobtype, 0)
         jobs = ClaimedJobs()
         began_s = self._clock.monotonic_s()
         worked_s: float | None = None
         try:
-            with self._explained(jobtype, version):
-                if (found := await self._find_handler(jobtype, version)) is not None:
-                    handler, retry = found
-                    held = self._slots.count(jobtype)
-                    pick = await self._keyed.prepare(pick, handler, held, self._outlook.waiting.get(jobtype, 0))
-                    now_ms = self._clock.now_ms()
-                    jobs = await self._claim(pick, handler, who, now_ms)
-                    self.claimed += len(jobs)
-                    self._log_started(jobs, now_ms)
-                    self._outlook.taken(jobtype, len(jobs))
-                    may_start = self.leases.claimed(jobs, now_ms)
-                    if jobs.next_ms is not None:
-                        self._rest(jobtype, jobs.next_ms, has_cap=handler.max_per_key is not None)
-                    began_s = self._clock.monotonic_s()
-                    worked_s = await self._batches.run(jobtype, handler, version, retry, jobs, may_start, who)
+            if (found := await self._find_handler(jobtype, version)) is not None:
+                handler, retry = found
+                held, waiting = self._slots.count(jobtype), self._outlook.waiting.get(jobtype, 0)
+                pick = await self._keyed.prepare(Pick(jobtype, most), handler, held, waiting)
+                now_ms = self._clock.now_ms()
+                jobs = await self._claim(pick, handler, who, now_ms)
+                self.claimed += len(jobs)
+                self._log_started(jobs, now_ms)
+                self._outlook.taken(jobtype, len(jobs))
+                may_start = self.leases.claimed(jobs, now_ms)
+                if jobs.next_ms is not None:
+                    self._rest(jobtype, jobs.next_ms, has_cap=handler.max_per_key is not None)
+                began_s = self._clock.monotonic_s()
+                worked_s = await self._batches.run(jobtype, handler, version, retry, jobs, may_start, who)
+        except WHY_NOT as error:
+            self._outlook.could_not_run(jobtype, version, error)
         finally:
             took_s = self._clock.monotonic_s() - began_s
             try:
-                await self._slots.unless_stopping(self._outbox.room(tenant_of(jobtype)))
+                if not self._is_stopping:  # the store, which makes room, may not come back then
+                    await self._outbox.room(tenant_of(jobtype))
             finally:
                 self._policy.jobs_stopped(jobtype, len(jobs), took_s, worked_s)
                 if worked_s is None or (not jobs and jobs.next_ms is None):
@@ -322,20 +332,22 @@ class Executor:
         began_s = self._clock.monotonic_s()
         worked_s: float | None = None
         try:
-            with self._explained(jobtype, version):
-                if (found := await self._find_handler(jobtype, version)) is not None:
-                    handler, retry = found
-                    self.claimed += len(jobs)
-                    self._log_started(jobs, self._clock.now_ms())
-                    watch = self._straight.showing.watch(jobs)
-                    left = ()  # what is not run comes back by itself
-                    may_start = self._straight.showing.may_start
-                    worked_s = await self._batches.run(jobtype, handler, version, retry, jobs, may_start, who)
+            if (found := await self._find_handler(jobtype, version)) is not None:
+                handler, retry = found
+                self.claimed += len(jobs)
+                self._log_started(jobs, self._clock.now_ms())
+                watch = self._straight.showing.watch(jobs)
+                left = ()  # what is not run comes back by itself
+                may_start = self._straight.showing.may_start
+                worked_s = await self._batches.run(jobtype, handler, version, retry, jobs, may_start, who)
+        except WHY_NOT as error:
+            self._outlook.could_not_run(jobtype, version, error)
         finally:
             took_s = self._clock.monotonic_s() - began_s
             self._batches.give_back(left)
             try:
-                await self._slots.unless_stopping(self._outbox.room(tenant_of(jobtype)))
+                if not self._is_stopping:
+                    await self._outbox.room(tenant_of(jobtype))
             finally:
                 if watch is not None:
                     watch.cancel()
@@ -351,18 +363,6 @@ class Executor:
             return None
         return handler, retry_policy(handler, self._retry)
 
-    @contextmanager
-    def _explained(self, jobtype: str, version: int) -> Iterator[None]:
-        """Says why a batch does not run. Its jobs wait: for the store, or, if a newer version of this program has
-        stored their handler, for a daemon that can read it."""
-        try:
-            yield
-        except StoreUnavailable as error:
-            log.warning("execute.store_unavailable", extra={"reason": str(error)})
-        except (HandlerError, SchedulerError) as error:
-            self._outlook.cannot_read(jobtype, version, str(error))
-            log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
-
     async def _claim(self, pick: Pick, handler: Handler, who: int, now_ms: int) -> ClaimedJobs:
         if self._is_stopping or self.is_paused:  # since it was picked
             return ClaimedJobs()
@@ -376,7 +376,7 @@ class Executor:
 
     def _rest(self, jobtype: str, next_ms: int | None = None, *, has_cap: bool = False) -> None:
         pause_s = self._outlook.rest(jobtype, next_ms, has_cap=has_cap)
-        self._offers.tell(jobtype)
+        self._offers.tell(jobtype, self._straight.count(jobtype))
         if next_ms is None:
             asyncio.get_running_loop().call_later(pause_s, self._rested)
         else:
@@ -386,7 +386,7 @@ class Executor:
         """What the last look saw of them starts in this moment: looks would come too late for high rates."""
         self._outlook.rested(jobtypes)
         for jobtype in jobtypes:
-            self._offers.tell(jobtype)
+            self._offers.tell(jobtype, self._straight.count(jobtype))
         if not self._start_known():
             self._rested()
 

@@ -16,8 +16,7 @@ class HandlersInForce:
 
     async def get(self, jobtype: str) -> Handler | None:
         """None if the type has none. Raises HandlerError for one that cannot be read, StoreUnavailable."""
-        gate = self._gates.get(jobtype)
+        gate = self._gates.ask(jobtype)  # if it is not known, it is by the next time
         if gate is None:
-            self._gates.want(jobtype)  # for the next time
             (gate,) = await self._store.get_type_gates([jobtype])
         return await self._handlers.get(jobtype, gate.handler_version) if gate.handler_version else None

@@ -39,11 +39,11 @@ class Offers:
             ]
         )
 
-    def tell(self, jobtype: str) -> None:
-        """What is known of one type has changed."""
-        seen = self._outlook.claimable(jobtype)
-        waiting = seen.waiting + self._straight.count(jobtype)
-        self._policy.update_waiting(self._candidate(jobtype, waiting, seen.oldest_due_ms))
+    def tell(self, jobtype: str, here: int) -> None:
+        """What is known of one type has changed. here: how many can start that wait on the straight way."""
+        waiting = self._outlook.claimable(jobtype)
+        oldest_ms = self._outlook.oldest_due_ms(jobtype) if waiting else self._clock.now_ms()
+        self._policy.update_waiting(self._candidate(jobtype, waiting + here, oldest_ms))
 
     def _candidate(self, jobtype: str, waiting: int, oldest_due_ms: int) -> Candidate:
         cap, priority = self._tenants.of(jobtype).max_per_type, self._outlook.priority(jobtype)

@@ -4,17 +4,25 @@ Ensures: a type counts as clear only if a look that is not old saw nothing of it
 look began. So a job that starts without the store overtakes nothing that this daemon could know of.
 """
 
+import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from functory.intake.job_options import DEFAULT_PRIORITY
+from handlers.errors import HandlerError
 from scheduler.claim_pause import REST_S, pause_s
+from scheduler.errors import SchedulerError
 from store.base import Job, Store, WaitingType
+from store.errors import StoreUnavailable
 from vocabulary.clock import Clock
 from vocabulary.columns import fields
 from vocabulary.names import tenant_of
 
+log = logging.getLogger("functory.execute")
+
+WHY_NOT: Final = (StoreUnavailable, HandlerError, SchedulerError)
+"""What keeps a batch from running, and does not come from its jobs."""
 _MOST_UNABLE: Final = 20_000
 _REASON_CHARS: Final = 500
 _KEY: Final = fields(Job, "key")
@@ -106,9 +114,14 @@ class Outlook:
         """All types with a handler of which jobs waited at the last look, wherever they run; None if that is old."""
         return self._looked if self.age_s <= self._life_s else None
 
-    def cannot_read(self, jobtype: str, version: int, reason: str) -> None:
-        """The handler of that version cannot be read here."""
-        self.unable[jobtype], self._unreadable[jobtype] = version, reason[:_REASON_CHARS]
+    def could_not_run(self, jobtype: str, version: int, error: Exception) -> None:
+        """Its jobs wait: for the store, or, if a newer version of this program has stored their handler, for a daemon
+        that can read it."""
+        if isinstance(error, StoreUnavailable):
+            log.warning("execute.store_unavailable", extra={"reason": str(error)})
+            return
+        self.unable[jobtype], self._unreadable[jobtype] = version, str(error)[:_REASON_CHARS]
+        log.warning("execute.handler_unreadable", extra={"jobtype": jobtype, "reason": str(error)})
 
     def why_unreadable(self, jobtype: str) -> str:
         """Why the handler in force cannot be read, if jobs of the type wait for that; "" if it can, as far as is
@@ -178,12 +191,14 @@ class Outlook:
         for jobtype in jobtypes:
             self._resting.pop(jobtype, None)
 
-    def claimable(self, jobtype: str) -> WaitingType:
-        """What waited of a type, without what was taken since: none if it rests, or could not run."""
-        seen = self._seen.get(jobtype)
-        if seen is None or jobtype in self._resting or jobtype in self.unable:
-            return WaitingType(jobtype, 0, self._clock.now_ms(), 0, self.priority(jobtype))
-        return seen._replace(waiting=self.waiting.get(jobtype, 0))
+    def claimable(self, jobtype: str) -> int:
+        """How many waited of a type, without what was taken since: none if it rests, or could not run."""
+        can_run = jobtype in self._seen and jobtype not in self._resting and jobtype not in self.unable
+        return self.waiting.get(jobtype, 0) if can_run else 0
+
+    def oldest_due_ms(self, jobtype: str) -> int:
+        """Of a type of which some are claimable."""
+        return self._seen[jobtype].oldest_due_ms
 
     def priority(self, jobtype: str) -> int:
         """The highest of what waited."""
@@ -192,7 +207,7 @@ class Outlook:
 
     def has_urgent(self, jobtype: str) -> bool:
         """Whether the last look saw jobs that can start and have a higher priority than most: one came due, say."""
-        return self.claimable(jobtype).waiting > 0 and self.priority(jobtype) > DEFAULT_PRIORITY
+        return self.claimable(jobtype) > 0 and self.priority(jobtype) > DEFAULT_PRIORITY
 
     def is_clear(self, jobtype: str) -> bool:
         """Whether nothing of the type is known to wait in the store."""
@@ -213,7 +228,7 @@ class Outlook:
         return (
             jobtype not in self.unable
             and (not self._changed or self._changed.isdisjoint(("", tenant_of(jobtype))))
-            and self.age_s <= self._life_s
+            and self._clock.monotonic_s() - self.looked_s <= self._life_s
         )
 
     @property

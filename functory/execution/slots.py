@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from vocabulary.clock import Clock
 from vocabulary.names import tenant_of
@@ -29,13 +29,12 @@ class Slots:
         self._clock = clock
         self._on_free = on_free
         self._batches: dict[asyncio.Task[None], _Batch] = {}
-        self._is_stopping = False
 
     def __len__(self) -> int:
         return len(self._batches)
 
     def start(self, jobtype: str, incarnation: int, batch: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(batch, name=f"batch {jobtype}")
+        task = asyncio.create_task(batch)
         self._batches[task] = _Batch(jobtype, incarnation, self._clock.monotonic_s())
         task.add_done_callback(self._over)
 
@@ -62,17 +61,8 @@ class Slots:
         for task in tasks:
             task.cancel()
 
-    async def unless_stopping(self, waiting: Coroutine[Any, Any, None]) -> None:
-        """What a batch waits for before it leaves its slot to the next one. There is none once the daemon stops, and
-        the store, which makes room, may not come back."""
-        if self._is_stopping:
-            waiting.close()
-        else:
-            await waiting
-
     async def stop(self, grace_s: float) -> None:
         """Let the batches finish for a while, then cancel what is left."""
-        self._is_stopping = True
         if self._batches:
             await asyncio.wait(list(self._batches), timeout=grace_s)
         for task in list(self._batches):
@@ -81,7 +71,7 @@ class Slots:
             await asyncio.wait(list(self._batches))
 
     def _over(self, task: asyncio.Task[None]) -> None:
-        del self._batches[task]
+        batch = self._batches.pop(task)
         self._on_free()
         if not task.cancelled() and task.exception() is not None:
-            log.error("execute.batch_failed", exc_info=task.exception(), extra={"task": task.get_name()})
+            log.error("execute.batch_failed", exc_info=task.exception(), extra={"task": f"batch {batch.jobtype}"})

@@ -7,7 +7,7 @@ now and then costs the others nearly nothing.
 """
 
 import math
-from typing import Final, NamedTuple
+from typing import Final
 
 from vocabulary.clock import Clock
 
@@ -23,24 +23,19 @@ _MOMENT_S: Final = 0.05
 """What a single job takes beside a flood, and whoever adds one after the other until the next."""
 
 
-class _Seen(NamedTuple):
-    tenant: str
-    at_s: float
-
-
 class Courtesy:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._last = self._before = _Seen("", -math.inf)
-        """The tenant with little to do that was seen last, and the last one but for that."""
+        self._last = self._before = ("", -math.inf)
+        """The tenant with little to do that was seen last, and the last one but for that; and when."""
 
     def seen(self, tenant: str, jobs: int) -> None:
         """A tenant brings jobs; `jobs` of it are on their way now."""
         if jobs > FEW:
             return
-        if tenant != self._last.tenant:
+        if tenant != self._last[0]:
             self._before = self._last
-        self._last = _Seen(tenant, self._clock.monotonic_s())
+        self._last = tenant, self._clock.monotonic_s()
 
     def step(self, tenant: str, most: int) -> int:
         """How many jobs of the tenant go into one step; `most` if nobody else waits for a few."""
@@ -48,5 +43,5 @@ class Courtesy:
 
     def is_asked_of(self, tenant: str) -> bool:
         """Whether somebody else waits for a few."""
-        other = self._before if tenant == self._last.tenant else self._last
-        return self._clock.monotonic_s() - other.at_s <= _MOMENT_S
+        _, seen_s = self._before if tenant == self._last[0] else self._last
+        return self._clock.monotonic_s() - seen_s <= _MOMENT_S

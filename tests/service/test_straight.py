@@ -13,6 +13,7 @@ import functory.execution.straight.waiting_jobs
 import functory.intake.journal_reader
 from functory.daemon.daemon import Daemon
 from functory.daemon.service import service_of
+from functory.execution.executor import Executor
 from functory.intake.job_options import JobOptions
 from functory.operations.jobs import cancel_job, get_job, wait_for_job
 from store.base import Code, JobRecord, JobState
@@ -75,10 +76,39 @@ async def test_a_daemon_that_stops_starts_nothing_of_what_waits(
         (waiting,) = await daemon.intake.write("acme-x", [b"2"])
         await daemon.executor.stop(30)
         assert daemon.executor.free_slots == 1
-        daemon.executor.offer("acme-x")
+        daemon.executor.offer("acme-x", 1)
         assert daemon.straight.count("acme-x") == 1, "it waits, though there is a slot for it"
     async with running_daemon(tmp_path) as daemon:
         assert (await ended(daemon, waiting)).job.attempts == 1
+
+
+@pytest.mark.parametrize("options", [JobOptions(), JobOptions(priority=1000)])
+async def test_what_waits_for_a_slot_starts_as_soon_as_one_comes_free(
+    options: JobOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it waits. Nothing else wakes the executor here."""
+    set_straight_times(monkeypatch)
+    monkeypatch.setattr(Executor, "note_long_batches", lambda _: None)
+    gate = tmp_path / "gate"
+    async with running_daemon(tmp_path, slots="1", poll="100 s") as daemon:
+        await ready(daemon, until_there_is(gate))
+        await daemon.intake.write("acme-x", [b"1"])
+        await until(lambda: is_full(daemon))
+        (waiting,) = await daemon.intake.write("acme-x", [b"2"], options)
+        await until(lambda: has_come(daemon, waiting))
+        gate.touch()
+        await until(lambda: is_archived(daemon, waiting))
+
+
+async def is_archived(daemon: Daemon, job_id: str) -> bool:
+    record = await daemon.store.get_job("acme", job_id, now_ms=daemon.clock.now_ms())
+    return record is not None and record.state is JobState.ARCHIVED
+
+
+async def has_come(daemon: Daemon, job_id: str) -> bool:
+    """To where it waits for a slot."""
+    is_there = await daemon.store.get_job("acme", job_id, now_ms=daemon.clock.now_ms()) is not None
+    return is_there or daemon.straight.count("acme-x") == 1
 
 
 async def test_a_job_that_takes_long_is_shown_as_running(tmp_path: Path) -> None:

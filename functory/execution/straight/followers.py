@@ -54,12 +54,12 @@ class Followers:
 
     def has_none_before(self, jobtype: str) -> bool:
         """Whether a job of the type need follow nobody."""
-        return jobtype not in self._jobs and self._is_free(jobtype)
+        return jobtype not in self._jobs and self._is_clear(jobtype) and not self._in_line(tenant_of(jobtype))
 
     def free(self, jobtypes: Iterable[str] | None = None) -> list[str]:
         """Of these types, or of all, those whose jobs need follow nobody any more."""
         among = self._jobs if jobtypes is None else self._jobs.keys() & jobtypes if self._jobs else ()
-        return [jobtype for jobtype in among if self._is_free(jobtype)]
+        return [name for name in among if self._is_clear(name) and not self._in_line(tenant_of(name))]
 
     def may_join(self, jobtype: str, count: int) -> bool:
         ahead = self._ahead(jobtype)
@@ -100,6 +100,3 @@ class Followers:
         self._tired[jobtype] = self._clock.monotonic_s() + TIRED_S
         if len(self._tired) > _MOST_TIRED:
             del self._tired[next(iter(self._tired))]
-
-    def _is_free(self, jobtype: str) -> bool:
-        return self._is_clear(jobtype) and not self._in_line(tenant_of(jobtype))

@@ -39,10 +39,8 @@ class ReaderPause:
         self._is_flood = is_flood
         self._tired_until_s = 0.0
         self._news = asyncio.Event()
-
-    def look(self) -> None:
+        self.look = self._news.set
         """It may be over."""
-        self._news.set()
 
     async def over(self, next_type: Callable[[], str | None]) -> None:
         """next_type: as `StraightIntake.room` has it."""

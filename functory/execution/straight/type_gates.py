@@ -9,6 +9,7 @@ once; what another daemon changes is seen after `life_s` at the latest.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from math import inf
 from typing import Final
 
 from store.base import Store, TypeGate
@@ -22,6 +23,7 @@ log = logging.getLogger("functory.gates")
 _MOST_KNOWN: Final = 20_000
 _RENEWED: Final = 0.25
 """The part of its life in which an answer that is used is renewed: jobs that come all the time wait for none."""
+_UNKNOWN: Final = (None, -inf)
 _PAUSE_S: Final = 0.05
 """After a question that the store could not answer."""
 
@@ -52,24 +54,13 @@ class TypeGates:
         """The listener is told the types that were asked for, whether or not the store has answered."""
         self._listener = listener
 
-    def get(self, jobtype: str) -> TypeGate | None:
-        """None: it must be asked for. One that will be old soon is asked for again meanwhile."""
-        known = self._known.get(jobtype)
-        if known is None:
-            return None
-        left_s = known[1] - self._clock.monotonic_s()
-        if left_s <= 0:
-            return None
-        if left_s < _RENEWED * self._life_s:
-            self.want(jobtype)
-        return known[0]
-
     def ask(self, jobtype: str) -> TypeGate | None:
-        """The same. None: it is asked for now."""
-        gate = self.get(jobtype)
-        if gate is None:
+        """None: the store is asked for it now. One that will be old soon is asked for again meanwhile."""
+        gate, until_s = self._known.get(jobtype, _UNKNOWN)
+        left_s = until_s - self._clock.monotonic_s()
+        if left_s <= _RENEWED * self._life_s:
             self.want(jobtype)
-        return gate
+        return gate if left_s > 0 else None
 
     def want(self, jobtype: str) -> None:
         """Ask for it, together with the others that are wanted."""

@@ -66,7 +66,7 @@ class WaitingJobs:
         """For the lines of a request."""
         are_few = self._lines_of.get(tenant_of(jobtype), 0) + len(lines) <= _MANY
         most, most_bytes = (_MOST, _MOST_BYTES) if are_few else (_MOST - _KEPT, _MOST_BYTES - _KEPT_BYTES)
-        return len(lines) + self.of(jobtype) <= _MOST_OF_ONE and self._fit(lines, most, most_bytes)
+        return len(lines) + len(self._jobs.get(jobtype, ())) <= _MOST_OF_ONE and self._fit(lines, most, most_bytes)
 
     def may_follow(self, lines: Sequence[bytes]) -> bool:
         """Whether there is room for lines that the reader brings, and nobody else could run them."""
@@ -80,14 +80,8 @@ class WaitingJobs:
             and max(sizes) <= _LARGEST_BYTES
         )
 
-    def count_in(self, jobs: Sequence[NewJob]) -> None:
-        """Of one type, as all jobs here."""
-        self._count(jobs, 1)
-
-    def count_out(self, jobs: Sequence[NewJob]) -> None:
-        self._count(jobs, -1)
-
-    def _count(self, jobs: Sequence[NewJob], sign: int) -> None:
+    def count(self, jobs: Sequence[NewJob], sign: int) -> None:
+        """Jobs of one type come (1), or they leave (-1)."""
         if jobs:
             self._lines += sign * len(jobs)
             self._lines_of.add(tenant_of(jobs[0].jobtype), sign * len(jobs))
@@ -108,16 +102,16 @@ class WaitingJobs:
     def start(self, jobtype: str, most: int) -> list[NewJob]:
         """They do not wait any more. The others wait anew: their type has its turn."""
         waiting = self._jobs[jobtype]
-        started = [waiting.popleft() for _ in range(min(most, len(waiting)))]
-        if waiting:
+        if most < len(waiting):
+            started = [waiting.popleft() for _ in range(most)]
             self.renew(jobtype)
         else:
-            del self._jobs[jobtype], self._since_s[jobtype]
-        self.count_out(started)
+            started = self.leave(jobtype)
+        self.count(started, -1)
         return started
 
     def leave(self, jobtype: str) -> list[NewJob]:
-        """All of the type. They are counted until `count_out`."""
+        """All of the type. They are counted until `count` is told."""
         self._since_s.pop(jobtype, None)
         return list(self._jobs.pop(jobtype, ()))
 

@@ -57,11 +57,11 @@ class StraightWay:
         lease_ms: int,
         is_clear: Callable[[str], bool],
         ahead: Callable[[str], int | None],
-        offer: Callable[[str], None],
+        offer: Callable[[str, int], None],
         is_alone: Callable[[], bool],
         mode: StraightMode,
     ) -> None:
-        """is_clear, ahead: what is known to wait in the store (followers.py). offer: jobs of a type can start.
+        """is_clear, ahead: what is known to wait in the store (followers.py). offer: so many jobs of a type can start.
         is_alone: no other daemon uses the store."""
         self._clock = shared.clock
         self._owner = shared.owner
@@ -103,7 +103,7 @@ class StraightWay:
 
     def take(self, jobs: Sequence[NewJob]) -> None:
         jobtype = jobs[0].jobtype
-        self._waiting.count_in(jobs)
+        self._waiting.count(jobs, 1)
         if self._followers.has_none_before(jobtype):
             self._waiting.add(jobtype, jobs, self._clock.monotonic_s())
             if not self._gathering.waits_for_more(jobtype, self._waiting.of(jobtype)):
@@ -123,7 +123,7 @@ class StraightWay:
 
     def follow(self, jobs: Sequence[NewJob]) -> None:
         jobtype = jobs[0].jobtype
-        self._waiting.count_in(jobs)
+        self._waiting.count(jobs, 1)
         self._waiting.add(jobtype, jobs, self._clock.monotonic_s())
         self._offer_or_return(jobtype)
         self._look_for_old()
@@ -311,7 +311,7 @@ class StraightWay:
         self._gates.forget(tenant)
         for jobtype in list(self._waiting):
             if self._gates.ask(jobtype) is None:
-                self._offer(jobtype)
+                self._offer(jobtype, 0)
 
     def _start_gathered(self, jobtype: str) -> None:
         if jobtype in self._waiting:
@@ -324,12 +324,11 @@ class StraightWay:
                 self._offer_or_return(jobtype)
 
     def _offer_or_return(self, jobtype: str) -> None:
-        gate = self._gates.get(jobtype)
-        if gate is None:
-            self._gates.want(jobtype)
-        elif gate.is_open and gate.handler_version:
-            self._offer(jobtype)
-        else:
+        """Where its gate is not known, neither: it is asked for, and this comes again with the answer."""
+        gate = self._gates.ask(jobtype)
+        if gate is not None and gate.is_open and gate.handler_version:
+            self._offer(jobtype, self._waiting.of(jobtype))
+        elif gate is not None:
             self._return(jobtype)
 
     def _return_old(self) -> None:
@@ -355,10 +354,10 @@ class StraightWay:
         jobs = self._waiting.leave(jobtype)
         if jobtype in self._followers:
             jobs += self._followers.leave(jobtype)[0]
-        self._waiting.count_out(jobs)
+        self._waiting.count(jobs, -1)
         self._pause.look()
         self._intake.return_to_line(jobs)
-        self._offer(jobtype)
+        self._offer(jobtype, 0)
         self._left.tell()
 
     async def close(self) -> None:

@@ -57,7 +57,7 @@ MUTANTS: list[Mutant] = [
         "whoever posts one job now and then slows all others", "_MOMENT_S: Final = 0.05", "_MOMENT_S: Final = 1.0"
     ),
     courtesy(
-        "a tenant's own jobs make its steps short", "if tenant == self._last.tenant else self._last", "and self._last"
+        "a tenant's own jobs make its steps short", "if tenant == self._last[0] else self._last", "and self._last"
     ),
     operator_key("an operator's key is written over", "        path.rename(aside)\n", ""),
     operator_key("daemons that start together make a key each", "fcntl.LOCK_EX)", "fcntl.LOCK_SH)"),
@@ -357,7 +357,7 @@ MUTANTS: list[Mutant] = [
         "_line.enter(tenant, count, kind, is_urgent=is_large or self._may_run(jobtype))",
         "_line.enter(tenant, count, kind)",
     ),
-    in_force("what is invoked is read each time", "        gate = self._gates.get(jobtype)", "        gate = None"),
+    in_force("what is invoked is read each time", "        gate = self._gates.ask(jobtype)", "        gate = None"),
     backlog("indexed lines pass others", "            and not options.indexed  #", "            and True  #"),
     backlog(
         "what failed on the way past is never added",
@@ -375,7 +375,7 @@ MUTANTS: list[Mutant] = [
         "            if True:",
     ),
     straight("a look starts nothing", "        self._gathering.hurry(jobtype)", "        return"),
-    straight("a paused type is started", "        elif gate.is_open and gate.handler_version:", "        elif True:"),
+    straight("a paused type is started", "gate.is_open and gate.handler_version:", "True:"),
     straight(
         "what cannot start in time waits for ever",
         "        for jobtype in [name for name in self._waiting if self._waiting.until_s(name) <= now_s]:\n            self._return(jobtype)\n",

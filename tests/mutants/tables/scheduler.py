@@ -27,13 +27,13 @@ MUTANTS: list[Mutant] = [
     deficit("a warm sibling of lower priority goes first", " or rival.weight < first.weight:", ":", tests=PRIORITY),
     queue(
         "who is urgent stands behind when it comes",
-        "(1.0 if self._is_urgent_first else rival.weight)",
-        "rival.weight",
+        "(1.0 if self._is_urgent_first else weight)",
+        "weight",
         tests=PRIORITY,
     ),
     queue(
         "who was away has all its credit",
-        "            rival.turn_s = max(rival.turn_s, self._earliest(rival))\n        elif",
+        "            rival.turn_s = max(rival.turn_s, self.round_s - rival.credit_s)\n        elif",
         "            pass\n        elif",
     ),
     queue(
@@ -53,7 +53,7 @@ MUTANTS: list[Mutant] = [
     ),
     queue(
         "a debt is forgotten with its owner",
-        "            if n < spare or rival.turn_s <= self._earliest(rival):",
+        "            if n < spare or rival.turn_s <= self.round_s - rival.credit_s:",
         "            if True:",
     ),
     queue(
@@ -77,11 +77,11 @@ MUTANTS: list[Mutant] = [
     queue("who left still stands", "        self.standing -= rival.lane is not None\n", ""),
     deficit(
         "a start is free",
-        "        self._tenants.serve(tenant, charge.cost_s)\n",
-        "        self._tenants.serve(tenant, 0.0)\n",
+        "state.tenant.terms.weight), charge.cost_s)\n        queue.serve",
+        "state.tenant.terms.weight), 0.0)\n        queue.serve",
     ),
     deficit("a capped type runs on", "        if state.waiting and not state.is_capped:", "        if state.waiting:"),
-    deficit("a capped tenant runs on", "queue is None or tenant.is_capped else", "queue is None else"),
+    deficit("a capped tenant runs on", " or tenant.is_capped else", " else"),
     deficit(
         "long work takes the kept slots",
         "        if not self._has_rivals or slots <= 2 or self._long_held < slots - kept:",
@@ -104,8 +104,8 @@ MUTANTS: list[Mutant] = [
     ),
     board(
         "slots are never given back",
-        "        self.slots_held += 1\n        return state",
-        "        self.slots_held += 2\n        return state",
+        "        self.free_slots -= 1\n        return state",
+        "        self.free_slots -= 2\n        return state",
     ),
     board(
         "caps allow one more",

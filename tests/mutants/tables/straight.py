@@ -63,8 +63,8 @@ MUTANTS: list[Mutant] = [
     ),
     followers(
         "who follows what is in the journal overtakes it",
-        "return self._is_clear(jobtype) and not self._in_line(tenant_of(jobtype))",
-        "return self._is_clear(jobtype)",
+        " and self._is_clear(jobtype) and not self._in_line(tenant_of(jobtype))",
+        " and self._is_clear(jobtype)",
     ),
     following(
         "later ones on the long way overtake who follows",
@@ -151,7 +151,7 @@ MUTANTS: list[Mutant] = [
     fed_way(
         "a flood stands still when its gate grows old",
         "            if self._gates.ask(jobtype) is not None:\n",
-        "            if self._gates.get(jobtype) is not None:\n",
+        "            if self._gates._known.get(jobtype) is not None:\n",
     ),
     fed_way(
         "a flood stays on the long way",
@@ -219,10 +219,22 @@ MUTANTS: list[Mutant] = [
         "self._line.enter(tenant_of(jobtype), 1)",
     ),
     lists("a list shows nothing of a flood", "where.state in _IN_A_FLOOD and cursor is None", "False"),
-    turns("many batches begin in a turn", " and not self._turns.take(pick.jobs):", " and False:"),
+    turns(
+        "a slot that comes free stays free while jobs wait in memory",
+        "self._wants_look or self._policy.has_candidates or",
+        "self._wants_look or",
+        tests="tests/service/test_straight.py",
+    ),
+    turns(
+        "a slot that comes free stays free while jobs wait in the store",
+        "if self._wants_look or self._policy",
+        "if self._policy",
+        tests="tests/service/test_straight.py",
+    ),
+    turns("many batches begin in a turn", " and not self._turns.take(most := min(most, SHORT_STEP)):", " and False:"),
     turns(
         "batches that are no larger than a short step begin together",
         "            if self._courtesy.is_asked_of(tenant) and not",
-        "            if self._courtesy.is_asked_of(tenant) and pick.jobs >= 250 and not",
+        "            if self._courtesy.is_asked_of(tenant) and most >= 250 and not",
     ),
 ]

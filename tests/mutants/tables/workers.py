@@ -191,8 +191,8 @@ MUTANTS: list[Mutant] = [
     ),
     gates(
         "an answer is used until it is old",
-        "        if left_s < _RENEWED * self._life_s:",
-        "        if False:",
+        "        if left_s <= _RENEWED * self._life_s:",
+        "        if left_s <= 0:",
         tests="tests/unit/functory/test_type_gates.py",
     ),
     gates("jobs of workers take the straight way", "return gate if is_run else", "return gate if True else"),

@@ -109,12 +109,12 @@ async def test_a_type_that_waits_for_its_token_is_left_out_until_then_and_known_
     jobtype = TYPES[0]
     assert place.outlook.rest(jobtype, place.clock.now_ms() + 50) == pytest.approx(0.05)
     assert jobtype not in [each.jobtype for each in await place.outlook.look({})]
-    assert place.outlook.claimable(jobtype).waiting == 0
+    assert place.outlook.claimable(jobtype) == 0
     place.outlook.rested([jobtype])
-    assert place.outlook.claimable(jobtype).waiting == 1
+    assert place.outlook.claimable(jobtype) == 1
     assert place.outlook.versions[jobtype] == 1
     place.outlook.unable[jobtype] = 1
-    assert place.outlook.claimable(jobtype).waiting == 0
+    assert place.outlook.claimable(jobtype) == 0
 
 
 @pytest.mark.parametrize(("tenant", "is_tried"), [("acme", True), ("", True), ("other", False)])

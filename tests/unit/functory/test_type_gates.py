@@ -58,7 +58,7 @@ class Gates:
                 await asyncio.sleep(0)
 
     def version(self, jobtype: str) -> int | None:
-        gate = self.gates.get(jobtype)
+        gate = self.gates.ask(jobtype)
         return None if gate is None else gate.handler_version
 
 
@@ -139,6 +139,6 @@ async def test_a_name_that_the_store_refuses_is_closed_and_the_others_are_known(
     await it.answered()
     assert told == ["acme-a", "acme-a\n", "acme-b"]
     assert [it.version(name) for name in told] == [1, 0, 1]
-    refused = it.gates.get("acme-a\n")
+    refused = it.gates.ask("acme-a\n")
     assert refused is not None
     assert not refused.is_open

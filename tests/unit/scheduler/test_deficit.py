@@ -323,3 +323,13 @@ def test_what_a_tenant_burns_outside_its_batches_is_charged_to_it() -> None:
     p.charge("a", 0.5)
     p.charge("nobody", 0.5)
     assert p.select_jobtype_to_run() == Pick("b-x", 1)
+
+
+def test_a_tenant_that_only_runs_outside_is_a_rival_from_then_on() -> None:
+    p = policy(slots=2)
+    teach(p, "a-x", 0.1)
+    p.set_waiting([Candidate("a-x", 5)])
+    p.jobs_started("a-x", 1)
+    p.run_outside("b", 1)
+    assert p.select_jobtype_to_run() is None, "the other slot is kept for it"
+    assert p.why_waiting("a-x") is Hold.TENANT_SHARE
