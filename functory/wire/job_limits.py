@@ -22,13 +22,14 @@ MaxWaitS = Annotated[int, _number("max_wait_s", "not started when it has waited 
 
 
 class LimitSettings(Request, kw_only=True):
-    """Of a new job. What is not said is as its type has it."""
+    """Of a new job. What is not said is as its type has it, and is left out: what identifies a request under an
+    idempotency key has no such field for versions that do not know them."""
 
-    max_attempts: MaxAttempts | None = None
-    retry_base_ms: RetryBaseMs | None = None
-    retry_max_ms: RetryMaxMs | None = None
-    retry_window_s: RetryWindowS | None = None
-    max_wait_s: MaxWaitS | None = None
+    max_attempts: MaxAttempts | UnsetType | None = UNSET
+    retry_base_ms: RetryBaseMs | UnsetType | None = UNSET
+    retry_max_ms: RetryMaxMs | UnsetType | None = UNSET
+    retry_window_s: RetryWindowS | UnsetType | None = UNSET
+    max_wait_s: MaxWaitS | UnsetType | None = UNSET
 
 
 class ShownLimits(Answer, kw_only=True):

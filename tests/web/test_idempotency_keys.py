@@ -123,6 +123,33 @@ async def test_this_version_knows_a_repeat_of_a_request_to_the_one_before(
     assert (await site.store.get_usage("acme")).jobs == 2
 
 
+UNSAID = (
+    b'"delay_s":null,"dt":null,"domain":null,"key":null,"retry_after_s":null,"retry_after":"","indexed":false,'
+    b'"unique":null,"parent":null,'
+)
+"""Of the options of a job that are not given, those that versions have put down since there are keys."""
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "identity"),
+    [
+        (ADD, b"a", b'["thumb",{' + UNSAID + b'"ack":"journal","ids":"yes","idempotency_key":"k","wait_s":0.0}]a'),
+        (
+            "/acme/jobs",
+            b'{"jobs":[{"type":"thumb","payload":"a"}]}',
+            b'jobs{"jobs":[{' + UNSAID + b'"payload":"a","options":{},"type":"thumb"}],"idempotency_key":"k"}',
+        ),
+    ],
+)
+async def test_an_option_that_versions_before_did_not_have_makes_no_request_without_it_another(
+    site: Site, path: str, body: bytes, identity: bytes
+) -> None:
+    """Whoever repeats a request after an update, or to a daemon that has it already, gets the ids of the first."""
+    (first,) = (await site.post(path, data=body, headers={"Idempotency-Key": "k"})).json["ids"]
+    standing = await site.store.get_once("acme", "submit:k", now_ms=site.clock.now_ms())
+    assert standing == f"{hashlib.sha256(identity).hexdigest()} {first}".encode()
+
+
 @pytest.mark.parametrize("headers", [LINES, JSON])
 async def test_a_refused_request_leaves_nothing_of_its_key(site: Site, headers: dict[str, str]) -> None:
     body = b'[{"payload":"a","parent":"20270115T080000000Z-a7-00ffff"}]'
