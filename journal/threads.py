@@ -10,6 +10,7 @@ from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from typing import ParamSpec, TypeVar
+from weakref import finalize
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -17,13 +18,14 @@ T = TypeVar("T")
 
 class OneThread(Executor):
     """Its thread begins now: raises RuntimeError where the system lets nobody start one. Left to the first write, that
-    would never be settled, and none after it."""
+    would never be settled, and none after it. It ends at `shutdown`, or when nobody is left who could call."""
 
     def __init__(self, name: str) -> None:
         self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._is_shut = False
-        self._thread = Thread(target=self._run, name=name, daemon=True)
+        self._thread = Thread(target=_make, args=(self._calls,), name=name, daemon=True)
         self._thread.start()
+        finalize(self, self._calls.put, None)
 
     def post(self, call: Callable[[], object]) -> None:
         """Make a call that never raises, after those before it."""
@@ -43,10 +45,12 @@ class OneThread(Executor):
         if wait:
             self._thread.join()
 
-    def _run(self) -> None:
-        while (call := self._calls.get()) is not None:
-            call()
-            del call  # what it holds is not kept until the next one
+
+def _make(calls: "SimpleQueue[Callable[[], object] | None]") -> None:
+    """Without the executor: a journal that was never open, or is never closed, must not leave it to its thread."""
+    while (call := calls.get()) is not None:
+        call()
+        del call  # what it holds is not kept until the next one
 
 
 def _settle(future: "Future[T]", call: Callable[[], T]) -> None:

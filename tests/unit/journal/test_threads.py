@@ -1,7 +1,9 @@
 """The thread that makes calls for the event loop."""
 
 import asyncio
+import gc
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -31,6 +33,26 @@ async def test_who_waits_for_a_call_gets_its_result_or_its_error() -> None:
         assert await loop.run_in_executor(thread, int, "8") == 8
     finally:
         thread.shutdown(wait=False)
+
+
+async def test_a_journal_that_cannot_be_opened_for_want_of_a_thread_leaves_none_behind(tmp_path: Path) -> None:
+    begun = list[Thread]()
+
+    def start(name: str) -> OneThread:
+        if begun:
+            raise RuntimeError("can't start new thread")
+        thread = OneThread(name)
+        begun.append(thread._thread)
+        return thread
+
+    async def open_it() -> None:
+        with pytest.raises(RuntimeError, match="start new thread"):
+            await Journal(tmp_path, "a7", make_executor=start).open()
+
+    await open_it()
+    gc.collect()
+    await asyncio.to_thread(begun[0].join, 20)
+    assert not begun[0].is_alive()
 
 
 async def test_a_writer_that_cannot_hear_of_its_write_does_not_keep_others_from_it(tmp_path: Path) -> None:
