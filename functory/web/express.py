@@ -133,6 +133,7 @@ class PlainAdd:
         """The answer's bytes: when the jobs are durable or have ended, or with the reason why they are not. is_heard:
         whether somebody still waits for it."""
         web, error = self._web, self._error
+        self._error = None  # its traceback leads here: neither may keep the other, and the body, until a collection
         if error is None:
             try:
                 ids = self._ids or await add_lines(web, self._principal, self._type_name, self._body)
@@ -140,7 +141,10 @@ class PlainAdd:
                 return self._answered(await describe_added(web, added, is_heard=is_heard))
             except Exception as raised:  # noqa: BLE001 (as at the edge: the client gets an answer, the log the error)
                 error = raised
-        status, answer = self._refusal(error, self._request_id(), remote)
+        try:
+            status, answer = self._refusal(error, self._request_id(), remote)
+        finally:
+            del error
         web.edge.count("POST", ADD_ROUTE, status, self._began_s)
         return answer
 

@@ -4,6 +4,7 @@ The ordinary way is had by a query that changes nothing (`?ids=yes`).
 """
 
 import asyncio
+import gc
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from functory.operations.keys import create_key
 from functory.operations.tenants import update_tenant
 from functory.tenant_limits import TenantLimits
 from functory.web.connection import Connection
+from functory.web.express import PlainAdd
 from functory.web.http.settings import WebSettings
 from journal import Settled
 from journal.errors import DiskFull
@@ -110,6 +112,26 @@ async def test_a_full_disk_is_told_alike_and_nothing_of_ours_is_shown(
     status, _, problem = await both_ways(site, data=b"x")
     assert (status, problem["error"]["code"]) == (507, "disk_full")
     assert "secret" not in str(problem)
+
+
+@pytest.mark.parametrize("body", [b"x", b"x\n" * 2000], ids=["written at once", "written by a task"])
+async def test_a_refused_body_goes_with_its_answer_and_not_with_a_collection(
+    site: Site, monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    """Or they pile up just when the journal is full: collections are rare here."""
+
+    def full(*_: object) -> list[str]:
+        raise DiskFull("no room")
+
+    await site.add("x")
+    monkeypatch.setattr(site.service.journal, "begin_write", full)
+    gc.collect()
+    gc.disable()
+    try:
+        assert (await site.post(ADD, data=body)).status == 507
+        assert not [it for it in gc.get_objects() if isinstance(it, PlainAdd)]
+    finally:
+        gc.enable()
 
 
 _STATUS: Final = {"plain": 200, "query": 200, "empty": 422, "health": 200, "stranger": 403}
