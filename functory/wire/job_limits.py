@@ -22,13 +22,17 @@ MaxWaitS = Annotated[int, _number("max_wait_s", "not started when it has waited 
 
 
 class LimitSettings(Request, kw_only=True):
-    """Of a new job. What is not said is as its type has it."""
+    """Of a new job. What is not said, or null, is as its type has it.
 
-    max_attempts: MaxAttempts | None = None
-    retry_base_ms: RetryBaseMs | None = None
-    retry_max_ms: RetryMaxMs | None = None
-    retry_window_s: RetryWindowS | None = None
-    max_wait_s: MaxWaitS | None = None
+    Ensures: a request that says none of them has the JSON that it had before there were any. Keys of idempotency are
+    bound to that, and versions that share a store compare it.
+    """
+
+    max_attempts: MaxAttempts | UnsetType | None = UNSET
+    retry_base_ms: RetryBaseMs | UnsetType | None = UNSET
+    retry_max_ms: RetryMaxMs | UnsetType | None = UNSET
+    retry_window_s: RetryWindowS | UnsetType | None = UNSET
+    max_wait_s: MaxWaitS | UnsetType | None = UNSET
 
 
 class ShownLimits(Answer, kw_only=True):

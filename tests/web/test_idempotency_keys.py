@@ -12,7 +12,7 @@ import pytest
 from functory.operations.keys import create_key
 from functory.wire.jobs import AddQuery
 from tests.support.service import until
-from tests.support.web import Site
+from tests.support.web import T0, Site
 from tests.support.webhooks import deliver, set_webhook
 
 ADD = "/acme/job/thumb/add"
@@ -54,6 +54,32 @@ async def test_a_key_may_be_as_long_as_it_says(site: Site, length: int) -> None:
     several = {"jobs": [{"type": "thumb", "payload": "x"}], "idempotency_key": "m" * length}
     answer = await site.post("/acme/jobs", json=several)
     assert answer.status == 200, answer.body
+
+
+OF_AN_EARLIER_VERSION = (
+    b'{"delay_s":null,"dt":null,"domain":null,"key":null,"retry_after_s":null,"retry_after":"","indexed":false,'
+    b'"unique":null,"parent":null,%s}'
+)
+"""How one says a job, or the options of a body, to which it binds a key."""
+
+
+async def test_a_key_that_an_earlier_version_has_bound_is_known(site: Site) -> None:
+    """It knew fewer options. Whoever was not answered because a daemon was upgraded sends the request once more."""
+    options = OF_AN_EARLIER_VERSION % b'"ack":"journal","ids":"yes","idempotency_key":"k","wait_s":0.0'
+    job = OF_AN_EARLIER_VERSION % b'"payload":"a","options":{},"type":"thumb"'
+    for key, content in (
+        (b"k", b'["thumb",%s]a' % options),
+        (b"m", b'jobs{"jobs":[%s],"idempotency_key":"m"}' % job),
+    ):
+        (first,) = site.service.journal.take_ids(1)
+        value = f"{hashlib.sha256(content).hexdigest()} {first}".encode()
+        await site.store.put_once("acme", f"submit:{key.decode()}", value, expires_ms=2 * T0, now_ms=T0)
+        if key == b"k":
+            answer = await site.post(f"{ADD}?idempotency_key=k", data=b"a")
+        else:
+            jobs = [{"type": "thumb", "payload": "a"}]
+            answer = await site.post("/acme/jobs", json={"jobs": jobs, "idempotency_key": "m"})
+        assert (answer.status, answer.json.get("ids")) == (200, [first]), answer.body
 
 
 @pytest.mark.parametrize("key", ["webhook:a", "own:webhook:a", "alert:" + 249 * "k", "own:"])
