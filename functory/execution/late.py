@@ -41,8 +41,10 @@ def part_late(jobs: Sequence[Job], handler: Handler, now_ms: int) -> tuple[Seque
 
 
 def _before_ms(job: Job, of_type_ms: int, now_ms: int) -> int:
-    """What was due before this moment is late. The shorter of two times to wait holds, so the later of two moments."""
-    own_s = limits_of(job.options).max_wait_s
+    """What was due before this moment is late. The shorter of two times to wait holds, so the later of two moments. A
+    parent that runs again when its children have ended counts its attempts anew: its own time is for its first start.
+    Children of a job that repeats may be those of an earlier round."""
+    own_s = None if job.children and not job.repeat else limits_of(job.options).max_wait_s
     return of_type_ms if own_s is None else max(of_type_ms, now_ms - own_s * 1000)
 
 

@@ -20,7 +20,7 @@ from vocabulary.time_text import MAX_TIME_MS, parse_time
 
 _LONGEST_RETRY_AFTER_MS: Final = 31_557_600_000
 _LIMITS: Final = attrgetter(*JobLimits._fields)
-_UNSAID: Final = (msgspec.UNSET,) * len(JobLimits._fields)
+_NONE_SAID: Final = _LIMITS(JobSettings())
 
 
 def unsaid(settings: JobSettings) -> frozenset[str]:
@@ -51,7 +51,7 @@ def to_options(settings: JobSettings, now_ms: int, options: Mapping[str, Any] | 
 
 def _limits(settings: JobSettings, options: Mapping[str, Any] | None) -> JobLimits:
     """They are kept in the options. Raises InvalidInput if these have some, too: one of the two would be lost."""
-    if (said := _LIMITS(settings)) == _UNSAID:
+    if (said := _LIMITS(settings)) == _NONE_SAID:
         return NO_LIMITS
     limits = JobLimits(*[None if value is msgspec.UNSET else value for value in said])
     for name, value in limits.said().items():

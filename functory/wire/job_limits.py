@@ -22,8 +22,11 @@ MaxWaitS = Annotated[int, _number("max_wait_s", "not started when it has waited 
 
 
 class LimitSettings(Request, kw_only=True):
-    """Of a new job. What is not said is as its type has it, and is left out: what identifies a request under an
-    idempotency key has no such field for versions that do not know them."""
+    """Of a new job. What is not said, or null, is as its type has it.
+
+    Ensures: a request that says none of them has the JSON that it had before there were any. Keys of idempotency are
+    bound to that, and versions that share a store compare it.
+    """
 
     max_attempts: MaxAttempts | UnsetType | None = UNSET
     retry_base_ms: RetryBaseMs | UnsetType | None = UNSET

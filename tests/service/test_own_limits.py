@@ -116,6 +116,37 @@ async def test_what_has_waited_for_longer_than_it_may_is_not_run(
         assert late not in await asyncio.to_thread(ran.read_text)
 
 
+async def test_a_parent_that_waits_to_run_again_has_started_before(tmp_path: Path, url: str) -> None:
+    body = "if ctx.children: return 'all are here'\nctx.enqueue('piece', 'x', child=True)"
+    async with running_daemon(tmp_path, LeapingClock(), store=url) as daemon:
+        clock, service = daemon.clock, service_of(daemon)
+        assert isinstance(clock, LeapingClock)
+        await register(daemon, "acme-x", body)
+        await register(daemon, "acme-piece", "return 'here'")
+        await pause_type(service, ACME, "acme", "piece", paused=True)
+        job_id = await post(daemon, "x", max_wait_s=60)
+
+        async def state() -> JobState | None:
+            record = await daemon.store.get_job("acme", job_id, now_ms=clock.now_ms())
+            return None if record is None else record.state
+
+        async def has_made_its_child() -> bool:
+            return await state() is JobState.PAUSED
+
+        async def waits_again() -> bool:
+            return await state() is JobState.WAITING
+
+        await until(has_made_its_child)
+        await pause_type(service, ACME, "acme", "x", paused=True)
+        await pause_type(service, ACME, "acme", "piece", paused=False)
+        await until(waits_again)
+        clock.ahead_ms += 61_000
+        await pause_type(service, ACME, "acme", "x", paused=False)
+        record = await ended(daemon, job_id)
+        assert record.outcome
+        assert (record.outcome.code, record.outcome.result) == (Code.OK, b'"all are here"')
+
+
 async def test_a_job_that_was_lost_with_its_daemons_has_no_more_attempts_than_it_says(tmp_path: Path) -> None:
     async with running_daemon(tmp_path / "data", max_attempts="9") as daemon:
         daemon.pause()
