@@ -36,12 +36,19 @@ class Couriers:
             try:
                 await asyncio.Event().wait()
             finally:
-                self._tasks = None
-                self._idle.clear()
+                self._end()
+
+    def _end(self) -> None:
+        self._tasks = None
+        self._idle.clear()
 
     async def _go(self, name: str) -> None:
-        await self._deliver(name)
-        while self._tasks is not None and len(self._idle) < _MOST_IDLE:
-            given: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-            self._idle.append(given)
-            await self._deliver(await given)
+        try:
+            await self._deliver(name)
+            while self._tasks is not None and len(self._idle) < _MOST_IDLE:
+                given: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+                self._idle.append(given)
+                await self._deliver(await given)
+        except BaseException:
+            self._end()  # at once: those that are idle are cancelled before `run` goes on, and take nothing any more
+            raise

@@ -3,6 +3,8 @@
 import asyncio
 from contextlib import suppress
 
+import pytest
+
 from functory.loops.couriers import Couriers
 from functory.loops.deadlines import Deadlines
 from functory.loops.next_time import NextTime
@@ -92,3 +94,24 @@ async def test_nobody_waits_for_another_delivery_and_tasks_are_used_again() -> N
     await asyncio.sleep(0)
     assert doors.begun.empty()
     assert doors.delivered.empty()
+
+
+async def test_whoever_sends_while_a_delivery_has_failed_hears_nothing_of_that() -> None:
+    """The couriers that were idle are cancelled two turns before the loop ends. Whoever sent meanwhile was raised an
+    InvalidStateError, or the RuntimeError of a group of tasks that is shutting down."""
+
+    async def deliver(name: str) -> None:
+        if name == "bad":
+            raise ValueError(name)
+
+    couriers = Couriers(deliver)
+    running = asyncio.ensure_future(couriers.run(["a", "b", "c"]))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # all three are idle now
+    couriers.send("bad")
+    while not running.done():
+        await asyncio.sleep(0)
+        couriers.send("d")
+    with pytest.raises(ExceptionGroup) as raised:
+        await running
+    assert raised.group_contains(ValueError, match="bad")
