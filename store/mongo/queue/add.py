@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError
 
 from store.errors import StoreUnavailable
@@ -11,6 +10,7 @@ from store.mongo.queue.documents import job_document
 from store.mongo.queue.seqs import close_seqs, give_seqs, is_beyond, numbered_types
 from store.mongo.queue.turns import note_turns
 from store.mongo.queue.window import HeldJob, look_again
+from store.mongo.server.bulk import update_one, write_each
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import DUPLICATE_KEY, Document, retried, upserted
 from store.mongo.server.schema import HELD, QUEUED
@@ -118,12 +118,12 @@ def places_taken(error: BulkWriteError) -> set[int]:
 async def note_domains(db: Core, jobs: Sequence[NewJob]) -> None:
     """A type that has had a job of a rate domain is claimed from with an eye on domains from then on."""
     marks = [
-        UpdateOne({"_id": jobtype}, {"$set": {"domains": True}}, upsert=True)
+        update_one({"_id": jobtype}, {"$set": {"domains": True}}, upsert=True)
         for jobtype in {job.jobtype for job in jobs if job.domain}
     ]
     if marks:
         types = db.collections.types
-        await retried(lambda: upserted(lambda: types.bulk_write(marks, ordered=False)))
+        await retried(lambda: upserted(lambda: write_each(types, marks)))
 
 
 def add_effect(job: NewJob, now_ms: int, *, is_held: bool = False) -> Effect:

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from pymongo import UpdateOne
-
 from store.errors import Conflict
 from store.mongo.queue.add import add_effect
 from store.mongo.queue.changes import apply
@@ -20,6 +18,7 @@ from store.mongo.queue.relatives import HOLD, Budget, follow, join_parent, leave
 from store.mongo.queue.seqs import close_seqs, give_seqs, is_beyond, numbered_types
 from store.mongo.queue.window import HeldJob, look_again
 from store.mongo.server import schema
+from store.mongo.server.bulk import update_one, write_each
 from store.mongo.server.core import Core
 from store.mongo.server.driver import Document
 from store.values.jobs import NewJob
@@ -68,12 +67,12 @@ async def _strike_off(db: Core, rows: Sequence[Document]) -> list[str]:
     over = [row for row in rows if len(makings(row)) == len(row["todo"])]
     rest = [row for row in rows if len(makings(row)) < len(row["todo"])]
     if over:
-        steps = [UpdateOne({"_id": row["_id"], "todo": row["todo"]}, {"$unset": {"todo": ""}}) for row in over]
-        if (await db.collections.jobs.bulk_write(steps, ordered=False)).matched_count < len(over):
+        steps = [update_one({"_id": row["_id"], "todo": row["todo"]}, {"$unset": {"todo": ""}}) for row in over]
+        if (await write_each(db.collections.jobs, steps)).matched < len(over):
             rest = list(rows)  # somebody else has struck off some, or noted more
-    marks = [UpdateOne({"_id": row["_id"]}, {"$pullAll": {"todo": makings(row)}}) for row in rest if makings(row)]
+    marks = [update_one({"_id": row["_id"]}, {"$pullAll": {"todo": makings(row)}}) for row in rest if makings(row)]
     if marks:
-        await db.collections.jobs.bulk_write(marks, ordered=False)
+        await write_each(db.collections.jobs, marks)
     return [row["_id"] for row in rest]
 
 
@@ -159,9 +158,10 @@ async def _number(db: Core, hidden: Sequence[_Hidden], now_ms: int) -> Mapping[s
     )
     if seqs.by_id:
         given = [
-            UpdateOne({"_id": job_id, "s": schema.HIDDEN}, {"$set": {"seq": seq}}) for job_id, seq in seqs.by_id.items()
+            update_one({"_id": job_id, "s": schema.HIDDEN}, {"$set": {"seq": seq}})
+            for job_id, seq in seqs.by_id.items()
         ]
-        await db.collections.jobs.bulk_write(given, ordered=False)
+        await write_each(db.collections.jobs, given)
         await close_seqs(db, seqs)
     beyond = {}
     for job, document, *_ in hidden:

@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from pymongo import UpdateMany, UpdateOne
-
 from store.mongo.queue.endings import Step
+from store.mongo.server.bulk import update_one, write_each
 from store.mongo.server.core import Core
 from store.mongo.server.driver import Document, aggregate, retried
 from store.mongo.server.tally import Effect
@@ -21,11 +20,11 @@ async def apply(db: Core, steps: Sequence[Step], now_ms: int) -> set[str]:
         return set()
     effects = await within_failure_groups(db, [step.effect for step in steps])
     async with db.ledger.change(effects, now_ms) as change:
-        requests = [UpdateOne(step.condition, {**step.update, "$push": change.stamp}) for step in steps]
+        requests = [update_one(step.condition, {**step.update, "$push": change.stamp}) for step in steps]
         # Safe to repeat: what was changed does not meet its condition again, and carries the mark.
-        done = await retried(lambda: db.collections.jobs.bulk_write(requests, ordered=False))
+        done = await retried(lambda: write_each(db.collections.jobs, requests))
         ids = {effect.job_id for effect in effects}
-        if done.matched_count < len(steps):
+        if done.matched < len(steps):
             ids = await db.ledger.marked(ids, change.mark)
         change.applied = [effect for effect in effects if effect.job_id in ids]
     return ids
@@ -39,8 +38,8 @@ async def apply_alike(
         return set()
     ids = {effect.job_id for effect in effects}
     async with db.ledger.change(effects, now_ms) as change:
-        request = UpdateMany({"_id": {"$in": list(ids)}, **condition}, {**update, "$push": change.stamp})
-        done = await retried(lambda: db.collections.jobs.bulk_write([request], ordered=False))
+        which = {"_id": {"$in": list(ids)}, **condition}
+        done = await retried(lambda: db.collections.jobs.update_many(which, {**update, "$push": change.stamp}))
         if done.matched_count < len(effects):
             ids = await db.ledger.marked(ids, change.mark)
         change.applied = [effect for effect in effects if effect.job_id in ids]

@@ -3,9 +3,8 @@ source of the id, so that the listing index finds them by it."""
 
 from collections.abc import Sequence
 
-from pymongo import ReplaceOne
-
 from store.mongo.server import schema
+from store.mongo.server.bulk import replace_one, write_each
 from store.mongo.server.core import Core
 from store.mongo.server.driver import Document, retried
 from store.names import FORGOTTEN_AFTER_MS
@@ -32,8 +31,8 @@ async def keep_ids(db: Core, ids: Sequence[str], now_ms: int) -> None:
     positions = await _positions(db)
     kept = [deleted_document(job_id, now_ms) for job_id in ids if may_be_read_again(job_id, positions)]
     if kept:
-        requests = [ReplaceOne({"_id": document["_id"], "s": schema.PURGED}, document) for document in kept]
-        await retried(lambda: db.collections.jobs.bulk_write(requests, ordered=False))
+        requests = [replace_one({"_id": document["_id"], "s": schema.PURGED}, document) for document in kept]
+        await retried(lambda: write_each(db.collections.jobs, requests))
 
 
 async def expire_ids(db: Core, now_ms: int, limit: int) -> int:

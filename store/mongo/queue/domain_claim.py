@@ -21,8 +21,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from pymongo import DeleteOne, UpdateOne
-
 from store.claim_rules import WINDOW
 from store.mongo.queue.rates import (
     Held,
@@ -34,6 +32,7 @@ from store.mongo.queue.rates import (
     whole_tokens,
 )
 from store.mongo.queue.taking import ORDER, Attempt, leave_out, lock, with_payloads
+from store.mongo.server.bulk import Write, delete_one, update_one, write_each
 from store.mongo.server.core import Core
 from store.mongo.server.driver import Document, aggregate
 from store.mongo.server.schema import QUEUED, READY
@@ -161,7 +160,7 @@ async def _settle(
     """Write when the lanes may run next."""
     gone = {job["_id"] for job in taken}
     used = Counter(_domain_of(job, claim) for job in taken)
-    steps: list[DeleteOne | UpdateOne] = []
+    steps: list[Write] = []
     exhausted: list[_Look] = []
     for look in looks:
         domain = look.lane["dom"]
@@ -176,20 +175,20 @@ async def _settle(
     later = await _next_jobs(db, claim, exhausted)
     for look in exhausted:
         job = later.get(look.lane["dom"])
-        steps += [DeleteOne(_as_read(look.lane))] if job is None else _moved(look.lane, job["at"], job["prio"])
+        steps += [delete_one(_as_read(look.lane))] if job is None else _moved(look.lane, job["at"], job["prio"])
     if steps:
-        await db.collections.lanes.bulk_write(steps, ordered=False)
+        await write_each(db.collections.lanes, steps)
 
 
 def _as_read(lane: Document) -> Document:
     return {"_id": lane["_id"], "v": lane["v"]}
 
 
-def _moved(lane: Document, ready_ms: int, top: int, until_ms: int = 0) -> list[UpdateOne]:
+def _moved(lane: Document, ready_ms: int, top: int, until_ms: int = 0) -> list[Write]:
     if (lane["ready"], lane["top"]) == (ready_ms, top):
         return []
     moved = {"ready": ready_ms, "top": top, "until": until_ms}
-    return [UpdateOne(_as_read(lane), {"$set": moved, "$inc": {"v": 1}})]
+    return [update_one(_as_read(lane), {"$set": moved, "$inc": {"v": 1}})]
 
 
 async def _next_jobs(db: Core, claim: Claim, looks: Sequence[_Look]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from store.mongo.queue.relatives import Budget, drop_extra_round, end_with_relat
 from store.mongo.queue.seqs import close_stored
 from store.mongo.server import schema
 from store.mongo.server.blobs import kept_by
+from store.mongo.server.bulk import update_found
 from store.mongo.server.core import Core, once
 from store.mongo.server.driver import Cursor, Document
 from store.mongo.server.ledger import LAPSE_MS
@@ -167,10 +168,8 @@ async def finish_interrupted(
     purged = jobs.find({"s": schema.PURGED}, needed, hint=schema.UPKEEP)
     await _remove(db, await purged.limit(limit).to_list(limit), now_ms, keeps_ids=True)
     await close_stored(db, before_ms=now_ms - _SOON_MS)
-    await db.collections.types.update_many(
-        {"open.at": {"$lt": gone_before_ms}},
-        {"$pull": {"open": {"at": {"$lt": gone_before_ms}, "job": {"$exists": False}}}},
-    )
+    gone = {"at": {"$lt": gone_before_ms}, "job": {"$exists": False}}
+    await update_found(db.collections.types, {"open.at": {"$lt": gone_before_ms}}, {"$pull": {"open": gone}})
 
 
 def _find_old(db: Core, where: Document, state: str, before_ms: int, limit: int) -> Cursor:

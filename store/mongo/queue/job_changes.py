@@ -3,8 +3,6 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from pymongo import UpdateOne
-
 from store.errors import NotFound
 from store.mongo.queue.appearing import follow_made
 from store.mongo.queue.changes import apply
@@ -17,6 +15,7 @@ from store.mongo.queue.turns import make_turns
 from store.mongo.queue.window import HeldJob, look_again, windows
 from store.mongo.server import schema
 from store.mongo.server.blobs import Kept
+from store.mongo.server.bulk import update_one, write_each
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import Document, retried
 from store.mongo.server.tally import Effect, entering
@@ -171,9 +170,9 @@ async def _move(db: Core, tenant: str, job_id: str, move: _Move, now_ms: int) ->
     new = Effect(jobtype, job_id, live=1, deferred=int(dt_ms > now_ms), jobs=1, size_bytes=after_bytes, key=key_of(job))
     new = entering(new, job)
     async with db.ledger.change([old, new], now_ms) as change:
-        request = UpdateOne(step.condition, {**step.update, "$push": change.stamp})
-        done = await retried(lambda: db.collections.jobs.bulk_write([request], ordered=False))
-        is_done = bool(done.matched_count) or bool(await db.ledger.marked([job_id], change.mark))
+        request = update_one(step.condition, {**step.update, "$push": change.stamp})
+        done = await retried(lambda: write_each(db.collections.jobs, [request]))
+        is_done = bool(done.matched) or bool(await db.ledger.marked([job_id], change.mark))
         change.applied = [old, new] if is_done else []
     if is_done:
         gone = [out.get("blob") if is_archived else None, job.get("blob") if data is not None else None]

@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from pymongo import DeleteOne, UpdateOne
-
 from store.claim_rules import MOST_WOKEN, OF_CLAIMS, TURN_WAIT_MS
 from store.mongo.queue.documents import domain_of
 from store.mongo.queue.rates import Held, give_tokens_back, limits_of, reopen_domains, take_tokens, whole_tokens
 from store.mongo.queue.taking import ORDER, Room, lock
 from store.mongo.queue.token_waits import domain_in, note_waits, open_for_tokens
 from store.mongo.queue.turns import IDLE_MS, Standing, fence, first_queued, note_retried, queued_of, read_standing
+from store.mongo.server.bulk import Write, delete_one, update_found, update_one, write_each
 from store.mongo.server.core import Core, repeatable
 from store.mongo.server.driver import Document
 from store.mongo.server.schema import KEYED, LATER_TURNS, OPEN_TURNS, QUEUED
@@ -85,7 +84,7 @@ async def take_turns(db: Core, claim: Claim, room: Room, *, served: int, has_dom
             break
         if found[0]["tag"] < behind:  # it opened since the last claim, with more saved up than its credit
             late = {"type": claim.jobtype, "open": True, "tag": {"$lt": behind}}
-            await turns.update_many(late, {"$max": {"tag": behind}}, hint=OPEN_TURNS)
+            await update_found(turns, late, {"$max": {"tag": behind}}, hint=OPEN_TURNS)
             continue
         looks -= len(found)
         taken += await _one_round(db, found, claim, room, has_domains=has_domains)
@@ -107,16 +106,16 @@ async def _one_round(
             break
     given = await tokens.take(mark)
     changed: list[tuple[_Offer, list[Document]]] = []
-    in_vain: list[UpdateOne | DeleteOne] = []
+    in_vain: list[Write] = []
     for offer, jobs, without_token in chosen:
         mine = [job for job in jobs if tokens.is_given(job, given)]
         step = _step(offer, mine, claim, without_token, is_outrun=len(mine) < len(jobs))
         if not mine:
             in_vain.append(step)
-        elif (await db.collections.turns.bulk_write([step])).matched_count:
+        elif (await write_each(db.collections.turns, [step])).matched:
             changed.append((offer, mine))
     if in_vain:
-        await db.collections.turns.bulk_write(in_vain, ordered=False)
+        await write_each(db.collections.turns, in_vain)
     await tokens.note_waits({domain for _, _, domain in chosen if domain is not None})
     taken = await lock(db, [job for _, mine in changed for job in mine], claim, mark)
     await tokens.give_back(given, taken)
@@ -183,7 +182,7 @@ def _choose(offer: _Offer, room: Room, tokens: "_Tokens") -> tuple[list[Document
 
 def _step(
     offer: _Offer, jobs: Sequence[Document], claim: Claim, without_token: str | None, *, is_outrun: bool
-) -> UpdateOne | DeleteOne:
+) -> Write:
     """Puts the deliveries into the turn, before they are locked, and says when to look at it again. It does nothing if
     the turn changed meanwhile, which then has to be read again. is_outrun: another daemon took tokens of its jobs."""
     turn = offer.turn
@@ -207,7 +206,7 @@ def _step(
         state = {"open": False, "at": offer.until_ms}
         if offer.until_ms is None and not held:
             if turn.get("idle"):
-                return DeleteOne(same)
+                return delete_one(same)
             state = {"open": False, "at": claim.now_ms + IDLE_MS, "idle": True}
         elif offer.until_ms is None:
             state["at"] = claim.now_ms + TURN_WAIT_MS
@@ -217,7 +216,7 @@ def _step(
     }
     if "dom" not in state:
         update["$unset"] = {"dom": ""}
-    return UpdateOne(same, update)
+    return update_one(same, update)
 
 
 class _Tokens:

@@ -7,10 +7,9 @@ it, and the number of the other is left out.
 from collections.abc import Sequence
 from itertools import count
 
-from pymongo import UpdateOne
-
 from store.errors import StoreUnavailable
 from store.mongo.server import schema
+from store.mongo.server.bulk import update_one, write_each
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import find_and_update, retried, upserted
 from store.names import number_key, number_of
@@ -24,12 +23,10 @@ class MongoNumbers(Core):
         if missing:
             given = zip(missing, count(await _take(self, tenant, len(missing))), strict=False)
             steps = [
-                UpdateOne({"_id": job_id, "no": {"$exists": False}}, {"$set": {"no": number_key(tenant, number)}})
-                for job_id, number in sorted(
-                    given
-                )  # in one order for all callers, so that they do not block each other
+                update_one({"_id": job_id, "no": {"$exists": False}}, {"$set": {"no": number_key(tenant, number)}})
+                for job_id, number in given
             ]
-            await retried(lambda: self.collections.jobs.bulk_write(steps, ordered=False))
+            await retried(lambda: write_each(self.collections.jobs, steps))
             known |= await _get_numbers(self, tenant, missing)
         return {job_id: number for job_id, number in known.items() if number is not None}
 

@@ -6,8 +6,7 @@ somebody takes it in this moment, which its version says.
 
 from collections.abc import Sequence
 
-from pymongo import DeleteOne
-
+from store.mongo.server.bulk import delete_one, write_each
 from store.mongo.server.core import Core
 from store.mongo.server.driver import Document
 
@@ -19,10 +18,10 @@ def name_key(jobtype: str, unique: str) -> str:
 async def drop_names(db: Core, rows: Sequence[Document]) -> None:
     """Those that these jobs have, which are being purged."""
     held = [
-        DeleteOne({"_id": name_key(row["type"], row["unique"]), "job": row["_id"]}) for row in rows if "unique" in row
+        delete_one({"_id": name_key(row["type"], row["unique"]), "job": row["_id"]}) for row in rows if "unique" in row
     ]
     if held:
-        await db.collections.names.bulk_write(held, ordered=False)
+        await write_each(db.collections.names, held)
 
 
 async def sweep_names(db: Core, limit: int) -> None:
@@ -36,6 +35,6 @@ async def sweep_names(db: Core, limit: int) -> None:
     db.swept_name = found[-1]["_id"] if len(found) == limit else ""
     holders = {"_id": {"$in": sorted({row["job"] for row in found})}}
     there = {row["_id"] for row in await db.collections.jobs.find(holders, {"_id": 1}).to_list(None)}
-    gone = [DeleteOne({"_id": row["_id"], "version": row["version"]}) for row in found if row["job"] not in there]
+    gone = [delete_one({"_id": row["_id"], "version": row["version"]}) for row in found if row["job"] not in there]
     if gone:
-        await names.bulk_write(gone, ordered=False)
+        await write_each(names, gone)

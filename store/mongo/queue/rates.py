@@ -9,10 +9,10 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from pymongo import DeleteOne, UpdateOne
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from store.claim_rules import OF_CLAIMS
+from store.mongo.server.bulk import Write, delete_one, update_found, update_one, write_each
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import DUPLICATE_KEY, Document, aggregate
 from store.mongo.server.driver import Collection as MongoCollection
@@ -112,7 +112,7 @@ async def _set(db: Core, domain: RateDomain, now_ms: int) -> bool:
 async def _reopen_lanes(db: Core, tenant: str, now_ms: int) -> None:
     """After a limit changed: lanes that rest, and turns that wait for a token, may run earlier."""
     resting = {"type": types_of(tenant), "ready": {"$gt": now_ms}}
-    await db.collections.lanes.update_many(resting, {"$set": {"ready": 0}, "$inc": {"v": 1}})
+    await update_found(db.collections.lanes, resting, {"$set": {"ready": 0}, "$inc": {"v": 1}})
 
 
 async def limits_of(db: Core, tenant: str, domains: Collection[str], now_ms: int) -> dict[str, Held]:
@@ -163,39 +163,39 @@ async def take_tokens(db: Core, held: Mapping[str, Held], wanted: Counter[str], 
     return given
 
 
-def _take(held: Held, count: int, mark: int, now_ms: int) -> UpdateOne:
+def _take(held: Held, count: int, mark: int, now_ms: int) -> Write:
     tokens, updated_ms = held.tokens - count, max(now_ms, held.updated_ms)
     left: Document = {"tokens": tokens, "updated": updated_ms, "by": mark}
     if held.is_own:
-        return UpdateOne({"_id": held.key, "version": held.version}, {"$set": left, "$inc": {"version": 1}})
+        return update_one({"_id": held.key, "version": held.version}, {"$set": left, "$inc": {"version": 1}})
     rate_per_s, burst = held.limit.rate_per_s, held.limit.burst
     left |= {"rate": rate_per_s, "burst": burst, "full": full_ms(tokens, held.limit, updated_ms)}
     # A number that no bucket of this domain had: one that was collected and made anew is another one.
     version = secrets.randbits(52) if held.version is None else held.version
     same = {"_id": held.key, "version": version}
-    return UpdateOne(same, {"$set": left, "$inc": {"version": 1}}, upsert=held.version is None)
+    return update_one(same, {"$set": left, "$inc": {"version": 1}}, upsert=held.version is None)
 
 
-async def _all_matched(collection: MongoCollection, steps: Sequence[UpdateOne]) -> bool:
+async def _all_matched(collection: MongoCollection, steps: Sequence[Write]) -> bool:
     try:
-        done = await collection.bulk_write(list(steps), ordered=False)
+        done = await write_each(collection, steps)
     except BulkWriteError as error:
         if any(problem["code"] != DUPLICATE_KEY for problem in error.details["writeErrors"]):
             raise
         return False  # another daemon made it in this moment
-    return done.matched_count + done.upserted_count == len(steps)
+    return done.matched + done.upserted == len(steps)
 
 
 async def give_tokens_back(db: Core, held: Mapping[str, Held], unused: Counter[str]) -> None:
     """Tokens that were taken for jobs which another daemon then claimed first."""
     for is_own, collection in ((True, db.collections.rates), (False, db.collections.rate_buckets)):
         steps = [
-            UpdateOne({"_id": held[domain].key}, {"$inc": {"tokens": float(count), "version": 1}})
+            update_one({"_id": held[domain].key}, {"$inc": {"tokens": float(count), "version": 1}})
             for domain, count in unused.items()
             if held[domain].is_own == is_own
         ]
         if steps:
-            await collection.bulk_write(steps, ordered=False)
+            await write_each(collection, steps)
 
 
 async def reopen_domains(db: Core, jobtype: str, domains: Collection[str]) -> None:
@@ -216,18 +216,18 @@ async def collect_full(db: Core, now_ms: int, limit: int) -> None:
     for tenant, rows in by_tenant.items():
         set_on = await db.collections.rates.find({"tenant": tenant, "pattern": True}).to_list(None)
         patterns = Patterns(map(_limit, set_on))
-        await buckets.bulk_write([_collecting(row, patterns, now_ms) for row in rows], ordered=False)
+        await write_each(buckets, [_collecting(row, patterns, now_ms) for row in rows])
 
 
-def _collecting(row: Document, patterns: Patterns, now_ms: int) -> DeleteOne | UpdateOne:
+def _collecting(row: Document, patterns: Patterns, now_ms: int) -> Write:
     same = {"_id": row["_id"], "version": row["version"]}
     limit = patterns.find(row["_id"].partition("|")[2])
     if limit is None or (tokens := tokens_at(_bucket(row), limit, now_ms)) >= limit.burst:
-        return DeleteOne(same)
+        return delete_one(same)
     updated_ms = max(now_ms, row["updated"])
     changed = {"tokens": tokens, "updated": updated_ms, "rate": limit.rate_per_s, "burst": limit.burst}
     changed["full"] = full_ms(tokens, limit, updated_ms)
-    return UpdateOne(same, {"$set": changed, "$inc": {"version": 1}})
+    return update_one(same, {"$set": changed, "$inc": {"version": 1}})
 
 
 def _key(tenant: str, domain: str) -> str:

@@ -8,13 +8,12 @@ what this object did not claim itself. Jobs that have a parent or children take 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pymongo import UpdateMany
-
 from store.mongo.queue.changes import apply
 from store.mongo.queue.endings import NEEDED, release_step
 from store.mongo.queue.relatives import Carried, end_with_relatives, rearm_with_children
 from store.mongo.server import schema
 from store.mongo.server.blobs import Kept
+from store.mongo.server.bulk import update_groups
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import Document
 from store.values.jobs import (
@@ -47,21 +46,10 @@ class MongoRelease(Core):
         by_token: dict[int, list[str]] = {}
         for job_id, token in tokens.items():
             by_token.setdefault(token, []).append(job_id)
-        steps = [
-            UpdateMany(
-                {
-                    "_id": {"$in": ids},
-                    "s": schema.RUNNING,
-                    "lock": owner,
-                    "token": token,
-                    "retry_after": None,
-                },
-                {"$set": {"at": now_ms + lease_ms}},
-            )
-            for token, ids in by_token.items()
-        ]
-        done = await self.collections.jobs.bulk_write(steps, ordered=False) if steps else None
-        if done is None or done.matched_count == len(tokens):
+        mine: Document = {"s": schema.RUNNING, "lock": owner, "retry_after": None}
+        renewed: Document = {"$set": {"at": now_ms + lease_ms}}
+        groups = [({"_id": {"$in": ids}, "token": token, **mine}, renewed) for token, ids in by_token.items()]
+        if (await update_groups(self.collections.jobs, groups)).matched == len(tokens):
             return RenewReport(len(tokens), (), ())
         held = await read_held(self, owner, tokens)
         fixed = tuple(job_id for job_id in tokens if job_id in held and "retry_after" in held[job_id])

@@ -7,9 +7,8 @@ may take, it looks without the big ones (`leave_out`), and reads those of the jo
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from pymongo import UpdateMany
-
 from store.mongo.server.blobs import INLINE_BYTES
+from store.mongo.server.bulk import update_groups
 from store.mongo.server.core import Core
 from store.mongo.server.driver import Document, retried
 from store.mongo.server.schema import QUEUED, RUNNING
@@ -83,26 +82,18 @@ async def lock(db: Core, chosen: Sequence[Document], claim: Claim, mark: int) ->
     for document in chosen:
         lease_end = claim.now_ms + document.get("retry_after", claim.lease_ms)
         alike.setdefault((document["token"], document.get("rev"), lease_end), []).append(document)
-    steps = [
-        UpdateMany(
+    locked = {"s": RUNNING, "lock": claim.owner, "claim": mark, "claimed": claim.now_ms}
+    groups: list[tuple[Document, Document]] = [
+        (
             {"_id": {"$in": [d["_id"] for d in group]}, "s": QUEUED, "token": token, "rev": rev},
-            {
-                "$set": {
-                    "s": RUNNING,
-                    "at": lease_end,
-                    "lock": claim.owner,
-                    "claim": mark,
-                    "claimed": claim.now_ms,
-                },
-                "$inc": {"token": 1, "attempts": 1},
-            },
+            {"$set": {**locked, "at": lease_end}, "$inc": {"token": 1, "attempts": 1}},
         )
         for (token, rev, lease_end), group in alike.items()
     ]
     # Safe to repeat: what was locked does not meet its condition again, and carries the mark.
-    done = await retried(lambda: db.collections.jobs.bulk_write(steps, ordered=False))
+    done = await retried(lambda: update_groups(db.collections.jobs, groups))
     ours = {document["_id"] for document in chosen}
-    if done.modified_count != len(chosen):
+    if done.modified != len(chosen):
         rows = db.collections.jobs.find({"_id": {"$in": list(ours)}, "claim": mark}, {"_id": 1})
         ours = {row["_id"] for row in await rows.to_list(None)}
     for (token, _, lease_end), group in alike.items():

@@ -17,10 +17,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from pymongo import DeleteOne, UpdateOne
-
 from store.claim_rules import OF_CLAIMS, OF_CLAIMS_END
 from store.mongo.queue.rates import Held, limits_of, next_token_at, reopen_domains, whole_tokens
+from store.mongo.server.bulk import Write, delete_one, update_one, write_each
 from store.mongo.server.core import Core
 from store.mongo.server.driver import Document, upserted
 from store.mongo.server.lane_opening import keyed_lane_id
@@ -44,7 +43,7 @@ async def note_waits(db: Core, claim: Claim, seen: Mapping[str, Held], wanted: M
     if OF_CLAIMS + claim.domain in seen:  # so that a claim without a domain looks for these, too
         await db.collections.types.update_one({"_id": jobtype}, {"$set": {"domains": True}})
     steps = [
-        UpdateOne(
+        update_one(
             {"_id": keyed_lane_id(jobtype, name)},
             {
                 "$min": {"ready": next_token_at(held, wanted.get(domain_in(name), 0), claim.now_ms)},
@@ -55,7 +54,7 @@ async def note_waits(db: Core, claim: Claim, seen: Mapping[str, Held], wanted: M
         )
         for name, held in seen.items()
     ]
-    await upserted(lambda: db.collections.lanes.bulk_write(steps, ordered=False))
+    await upserted(lambda: write_each(db.collections.lanes, steps))
     domains = {domain_in(name): held for name, held in seen.items()}
     now = await limits_of(db, tenant_of(jobtype), domains, claim.now_ms)
     await reopen_domains(db, jobtype, [domain for domain in domains if _is_better(now.get(domain), domains[domain])])
@@ -88,7 +87,7 @@ async def open_for_tokens(db: Core, claim: Claim) -> None:
     held = await limits_of(db, tenant_of(claim.jobtype), domains, claim.now_ms)
     limits = [None if lane["_id"] in before else held.get(domain_in(lane["dom"])) for lane in lanes]
     steps = [await _open_some(db, lane, limit, claim) for lane, limit in zip(lanes, limits, strict=True)]
-    await db.collections.lanes.bulk_write(steps, ordered=False)
+    await write_each(db.collections.lanes, steps)
 
 
 def _of_claims(jobtype: str) -> Document:
@@ -96,7 +95,7 @@ def _of_claims(jobtype: str) -> Document:
     return {"_id": {"$gte": keyed_lane_id(jobtype, OF_CLAIMS), "$lt": keyed_lane_id(jobtype, OF_CLAIMS_END)}}
 
 
-async def _open_some(db: Core, lane: Document, held: Held | None, claim: Claim) -> UpdateOne | DeleteOne:
+async def _open_some(db: Core, lane: Document, held: Held | None, claim: Claim) -> Write:
     """Returns what becomes of the domain's document. held: None if its turns need no token."""
     turns = db.collections.turns
     same = {"_id": lane["_id"], "v": lane["v"]}
@@ -108,6 +107,6 @@ async def _open_some(db: Core, lane: Document, held: Held | None, claim: Claim) 
         if found:
             await turns.update_many({"_id": {"$in": found}}, {"$set": {"open": True}})
         if len(found) < most:
-            return DeleteOne(same)
+            return delete_one(same)
     ready_ms = claim.now_ms if held is None else next_token_at(held, most, claim.now_ms)
-    return UpdateOne(same, {"$set": {"ready": ready_ms}, "$inc": {"v": 1}})
+    return update_one(same, {"$set": {"ready": ready_ms}, "$inc": {"v": 1}})

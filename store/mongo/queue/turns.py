@@ -23,8 +23,7 @@ still to come fails; any other is over. No clock decides whether a cap holds.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from pymongo import UpdateOne
-
+from store.mongo.server.bulk import update_one, write_each
 from store.mongo.server.core import Core
 from store.mongo.server.driver import Document, find_and_update, retried, upserted
 from store.mongo.server.schema import HELD, KEYED, QUEUED, RUNNING
@@ -52,23 +51,23 @@ async def make_turns(db: Core, keys: Iterable[tuple[str, str]]) -> None:
     keys = set(keys)
     types = db.collections.types
     names = {jobtype for jobtype, _ in keys}
-    marks = [UpdateOne({"_id": jobtype}, {"$set": {"keys": True}}, upsert=True) for jobtype in names]
-    await retried(lambda: upserted(lambda: types.bulk_write(marks, ordered=False)))
+    marks = [update_one({"_id": jobtype}, {"$set": {"keys": True}}, upsert=True) for jobtype in names]
+    await retried(lambda: upserted(lambda: write_each(types, marks)))
     rows = await types.find({"_id": {"$in": list(names)}}, {"served": 1}).to_list(None)
     served = {row["_id"]: row.get("served", 0) for row in rows}
     steps = []
     for jobtype, key in keys:
         update = opening(jobtype, key)
         update["$max"] = {"tag": served.get(jobtype, 0) - KEY_CREDIT_US}
-        steps.append(UpdateOne({"_id": turn_id(jobtype, key)}, update, upsert=True))
+        steps.append(update_one({"_id": turn_id(jobtype, key)}, update, upsert=True))
     turns = db.collections.turns
-    await retried(lambda: upserted(lambda: turns.bulk_write(steps, ordered=False)))
+    await retried(lambda: upserted(lambda: write_each(turns, steps)))
 
 
 async def hold_places(db: Core, jobs: Iterable[Job]) -> None:
     """Put deliveries that an import brings into their turns: of jobs that run, or are to be tried again. Idempotent."""
     steps = [
-        UpdateOne(
+        update_one(
             {"_id": turn_id(job.jobtype, job.key), "held.job": {"$ne": job.id}},
             {"$push": {"held": {"job": job.id, "token": job.token, "at": 0}}, "$inc": {"v": 1}},
         )
@@ -76,7 +75,7 @@ async def hold_places(db: Core, jobs: Iterable[Job]) -> None:
         if job.key
     ]
     if steps:
-        await retried(lambda: db.collections.turns.bulk_write(steps, ordered=False))
+        await retried(lambda: write_each(db.collections.turns, steps))
 
 
 class Standing:

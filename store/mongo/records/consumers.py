@@ -16,6 +16,7 @@ from pymongo.errors import DuplicateKeyError
 from store.errors import Conflict, NotFound
 from store.mongo.queue.append import append
 from store.mongo.queue.window import Numbered, advanced, ends, hold, let_go, let_in, numbered
+from store.mongo.server.bulk import update_found
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import Document, find_and_update
 from store.names import AHEAD_MS
@@ -104,7 +105,7 @@ class MongoConsumers(Core):
     @once
     async def lead_consumers(self, owner: str, *, lease_ms: int, now_ms: int, limit: int = 100) -> list[ConsumerRecord]:
         consumers, lease = self.collections.consumers, {"$set": {"leader": owner, "until": now_ms + lease_ms}}
-        await consumers.update_many({"running": True, "leader": owner}, lease)
+        await update_found(consumers, {"running": True, "leader": owner}, lease)
         lapsed = [{"until": {"$lte": now_ms}}, {"until": {"$gt": now_ms + lease_ms + AHEAD_MS}}]
         free = {"running": True, "leader": {"$ne": owner}, "$or": lapsed}
         for row in (
@@ -117,7 +118,7 @@ class MongoConsumers(Core):
 
     @once
     async def resign_consumers(self, owner: str) -> None:
-        await self.collections.consumers.update_many({"leader": owner}, {"$set": {"until": 0}})
+        await update_found(self.collections.consumers, {"leader": owner}, {"$set": {"until": 0}})
 
     @once
     async def move_window(self, move: WindowMove, *, now_ms: int) -> WindowReport:

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from pymongo import UpdateOne
-
 from store.mongo.server import schema
+from store.mongo.server.bulk import update_one, write_each
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import Document, upserted
 from store.values.records import Content, ContentSummary
@@ -14,7 +13,7 @@ class MongoContents(Core):
     @repeatable
     async def put_contents(self, tenant: str, contents: Sequence[Content]) -> None:
         steps = [
-            UpdateOne(
+            update_one(
                 {"_id": _key(tenant, content.digest)},
                 {
                     "$setOnInsert": {"size": len(content.data), "data": content.data},
@@ -24,7 +23,7 @@ class MongoContents(Core):
             )
             for content in contents
         ]
-        await upserted(lambda: self.collections.contents.bulk_write(steps, ordered=False))
+        await upserted(lambda: write_each(self.collections.contents, steps))
 
     @repeatable
     async def touch_contents(self, tenant: str, digests: Sequence[str], *, now_ms: int) -> list[str]:

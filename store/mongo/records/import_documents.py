@@ -1,9 +1,7 @@
-"""Records of another store as requests to collections: whole documents, replaced by key, so that each is idempotent."""
+"""Records of another store as writes to collections: whole documents, replaced by key, so that each is idempotent."""
 
 from collections.abc import Callable
 from typing import Any, Final
-
-from pymongo import ReplaceOne, UpdateOne
 
 from store.mongo.queue.deleted import deleted_document, position_fields
 from store.mongo.records.alerts import alert_document
@@ -14,6 +12,7 @@ from store.mongo.records.scoreboard import EVENTS
 from store.mongo.records.secrets import secret_document
 from store.mongo.records.tenants import audit_document, key_document, tenant_document
 from store.mongo.records.webhooks import webhook_document
+from store.mongo.server.bulk import Write, replace_one, update_one
 from store.mongo.server.driver import Document
 from store.mongo.server.tally import bucket_key, failure_key, type_key
 from store.rate_rules import is_pattern
@@ -21,57 +20,57 @@ from store.values.consumers import ConsumerRecord
 from store.values.scoreboard import Bucket, FailureGroup
 from store.values.transfer import OnceRecord, Part, RateBucketRecord, RateRecord, SeriesRecord, TypeRecord
 
-Requests = list[tuple[str, Any]]
-"""The name of a collection, and a request to it."""
+Writes = list[tuple[str, Write]]
+"""The name of a collection, and a change of it."""
 
 
-def _replaced(collection: str, document: Document) -> Requests:
-    return [(collection, ReplaceOne({"_id": document["_id"]}, document, upsert=True))]
+def _replaced(collection: str, document: Document) -> Writes:
+    return [(collection, replace_one({"_id": document["_id"]}, document, upsert=True))]
 
 
-def _type(record: TypeRecord) -> Requests:
+def _type(record: TypeRecord) -> Writes:
     flags: Document = {"paused": record.paused, "head": record.head, "processed": record.processed}
     if record.released is not None:
         flags["released"] = record.released
     events = {event: getattr(record, event) for event in EVENTS}
-    made = {"k": "t", "type": record.jobtype}
-    requests: Requests = [
-        ("types", UpdateOne({"_id": record.jobtype}, {"$set": flags}, upsert=True)),
-        ("counters", UpdateOne({"_id": type_key(record.jobtype)}, {"$set": events, "$setOnInsert": made}, upsert=True)),
+    counted: Document = {"$set": events, "$setOnInsert": {"k": "t", "type": record.jobtype}}
+    writes: Writes = [
+        ("types", update_one({"_id": record.jobtype}, {"$set": flags}, upsert=True)),
+        ("counters", update_one({"_id": type_key(record.jobtype)}, counted, upsert=True)),
     ]
     if record.last_handler:
         shelf = {"_id": record.jobtype, "last": record.last_handler, "current": record.handler}
-        requests += _replaced("shelf", shelf)
-    return requests
+        writes += _replaced("shelf", shelf)
+    return writes
 
 
-def _consumer(consumer: ConsumerRecord) -> Requests:
+def _consumer(consumer: ConsumerRecord) -> Writes:
     pulled = {"$set": {"pulled": consumer.is_pulled}}
     return [
         *_replaced("consumers", consumer_document(consumer)),
-        ("types", UpdateOne({"_id": consumer.jobtype}, pulled, upsert=True)),
+        ("types", update_one({"_id": consumer.jobtype}, pulled, upsert=True)),
     ]
 
 
-def _rate(record: RateRecord) -> Requests:
+def _rate(record: RateRecord) -> Writes:
     tenant, domain, rate, burst = record.domain
     document = {"_id": f"{tenant}|{domain}", "tenant": tenant, "domain": domain, "rate": float(rate), "burst": burst}
     document |= {"pattern": True} if is_pattern(domain) else {}
     return _replaced("rates", document | {"tokens": record.tokens, "updated": record.updated_ms, "version": 0})
 
 
-def _rate_bucket(record: RateBucketRecord) -> Requests:
+def _rate_bucket(record: RateBucketRecord) -> Writes:
     tenant, domain, rate, burst = record.domain
     document = {"_id": f"{tenant}|{domain}", "rate": float(rate), "burst": burst, "tokens": record.tokens}
     return _replaced("rate_buckets", document | {"updated": record.updated_ms, "full": record.full_ms, "version": 0})
 
 
-def _once(record: OnceRecord) -> Requests:
+def _once(record: OnceRecord) -> Writes:
     key = f"{record.tenant}|{record.key}"
     return _replaced("once", {"_id": key, "value": record.value, "expires": record.expires_ms})
 
 
-def _bucket(bucket: Bucket) -> Requests:
+def _bucket(bucket: Bucket) -> Writes:
     document: Document = {
         "_id": bucket_key(bucket.jobtype, bucket.width_ms, bucket.start_ms),
         "k": "b",
@@ -88,7 +87,7 @@ def _bucket(bucket: Bucket) -> Requests:
     return _replaced("counters", document)
 
 
-def _failures(group: FailureGroup) -> Requests:
+def _failures(group: FailureGroup) -> Writes:
     document = {
         "_id": failure_key(group.jobtype, group.fingerprint),
         "k": "f",
@@ -103,11 +102,11 @@ def _failures(group: FailureGroup) -> Requests:
     return _replaced("counters", document)
 
 
-def _series(series: SeriesRecord) -> Requests:
-    return [("meta", UpdateOne({"_id": series.name}, {"$max": {"n": series.last}}))]
+def _series(series: SeriesRecord) -> Writes:
+    return [("meta", update_one({"_id": series.name}, {"$max": {"n": series.last}}))]
 
 
-REQUESTS: Final[dict[Part, Callable[[Any], Requests]]] = {
+WRITES: Final[dict[Part, Callable[[Any], Writes]]] = {
     Part.TENANTS: lambda tenant: _replaced("tenants", tenant_document(tenant)),
     Part.KEYS: lambda key: _replaced("keys", key_document(key)),
     Part.TYPES: _type,

@@ -5,16 +5,14 @@ new ones are, so that what a crash interrupts is found out and counted once; the
 """
 
 from collections.abc import Sequence
-from typing import Any
-
-from pymongo import UpdateOne
 
 from store.errors import InvalidValue
 from store.mongo.queue.add import insert_new, note_domains
 from store.mongo.queue.documents import history_documents, job_document, outcome_document
 from store.mongo.queue.turns import hold_places, note_turns
-from store.mongo.records.import_documents import REQUESTS
+from store.mongo.records.import_documents import WRITES
 from store.mongo.server import schema
+from store.mongo.server.bulk import Write, update_one, write_each
 from store.mongo.server.core import Core
 from store.mongo.server.driver import Document, retried, upserted
 from store.mongo.server.tally import Effect, entering
@@ -43,17 +41,17 @@ async def put_records(db: Core, part: Part, records: Sequence[Record], now_ms: i
 
 
 async def _put_documents(db: Core, part: Part, records: Sequence[Record]) -> None:
-    by_collection: dict[str, list[Any]] = {}
+    by_collection: dict[str, list[Write]] = {}
     for record in records:
-        for collection, request in REQUESTS[part](record):
-            by_collection.setdefault(collection, []).append(request)
-    for collection, requests in by_collection.items():
-        await _write_all(db, collection, requests)
+        for collection, write in WRITES[part](record):
+            by_collection.setdefault(collection, []).append(write)
+    for collection, writes in by_collection.items():
+        await _write_all(db, collection, writes)
 
 
-async def _write_all(db: Core, collection: str, requests: list[Any]) -> None:
+async def _write_all(db: Core, collection: str, writes: list[Write]) -> None:
     target = db.collections.database[collection]
-    await retried(lambda: upserted(lambda: target.bulk_write(requests, ordered=False)))
+    await retried(lambda: upserted(lambda: write_each(target, writes)))
 
 
 async def _put_jobs(db: Core, copies: Sequence[JobCopy], now_ms: int) -> None:
@@ -72,7 +70,7 @@ async def _put_jobs(db: Core, copies: Sequence[JobCopy], now_ms: int) -> None:
             change.applied = [effect for place, effect in enumerate(effects) if place not in refused]
     # Those that were in as well: the import that brought them may have died before this.
     await hold_places(db, [copy.job for copy in copies if _has_place(copy)])
-    names = [request for copy in copies if (request := _name_request(copy)) is not None]
+    names = [write for copy in copies if (write := _name_write(copy)) is not None]
     if names:
         await _write_all(db, "names", names)
 
@@ -171,10 +169,10 @@ def _effect(document: Document) -> Effect:
     return entering(effect, document, document["due"]) if state == schema.QUEUED else effect
 
 
-def _name_request(copy: JobCopy) -> UpdateOne | None:
+def _name_write(copy: JobCopy) -> Write | None:
     """The unique name of a live job is its own."""
     job = copy.job
     if not job.unique or job.lock == DONE_LOCK:
         return None
     holder = {"$setOnInsert": {"type": job.jobtype, "job": job.id, "version": 1}}
-    return UpdateOne({"_id": f"{job.jobtype}|{job.unique}"}, holder, upsert=True)
+    return update_one({"_id": f"{job.jobtype}|{job.unique}"}, holder, upsert=True)

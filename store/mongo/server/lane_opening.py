@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final
 
-from pymongo import UpdateOne
-
+from store.mongo.server.bulk import Write, update_found, update_one, write_each
 from store.mongo.server.driver import aggregate, upserted
 from store.mongo.server.schema import LISTING, QUEUED, Collections
 from store.mongo.server.tally import Effect
@@ -25,14 +24,14 @@ def keyed_lane_id(jobtype: str, domain: str) -> str:
     return f"|{jobtype}|{domain}"
 
 
-def opening(jobtype: str, domain: str, priority: int, due_ms: int) -> UpdateOne:
+def opening(jobtype: str, domain: str, priority: int, due_ms: int) -> Write:
     update: dict[str, dict[str, Any]] = {
         "$min": {"ready": due_ms},
         "$max": {"top": priority},
         "$inc": {"v": 1},
         "$setOnInsert": {"type": jobtype, "dom": domain},
     }
-    return UpdateOne({"_id": lane_id(jobtype, domain)}, update, upsert=True)
+    return update_one({"_id": lane_id(jobtype, domain)}, update, upsert=True)
 
 
 async def open_lanes_of(collections: Collections, effects: Iterable[Effect]) -> None:
@@ -45,7 +44,7 @@ async def open_lanes_of(collections: Collections, effects: Iterable[Effect]) -> 
             entered[place] = max(priority, effect.priority), min(due_ms, effect.due_ms)
     steps = [opening(*place, *values) for place, values in entered.items()]
     if steps:
-        await upserted(lambda: collections.lanes.bulk_write(steps, ordered=False))
+        await upserted(lambda: write_each(collections.lanes, steps))
 
 
 async def make_lanes(collections: Collections) -> None:
@@ -53,12 +52,12 @@ async def make_lanes(collections: Collections) -> None:
     if await collections.meta.find_one({"_id": _MADE}) is not None:
         return
     special = {"domain": {"$regex": r"[*?\[]"}}
-    await collections.rates.update_many(special, {"$set": {"pattern": True}})
+    await update_found(collections.rates, special, {"$set": {"pattern": True}})
     domains = {"_id": {"type": "$type", "dom": "$dom"}, "top": {"$max": "$prio"}}
     queued = {"s": QUEUED, "dom": {"$gt": ""}}
     found = await aggregate(collections.jobs, [{"$match": queued}, {"$group": domains}], hint=LISTING)
     steps = [opening(row["_id"]["type"], row["_id"]["dom"], row["top"], 0) for row in found]
     for start in range(0, len(steps), _AT_ONCE):
         some = steps[start : start + _AT_ONCE]
-        await upserted(partial(collections.lanes.bulk_write, some, ordered=False))
+        await upserted(partial(write_each, collections.lanes, some))
     await upserted(lambda: collections.meta.update_one({"_id": _MADE}, {"$set": {"version": 1}}, upsert=True))

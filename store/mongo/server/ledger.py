@@ -31,9 +31,9 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError
 
+from store.mongo.server.bulk import update_one, write_each
 from store.mongo.server.driver import DUPLICATE_KEY, Document, find_and_update, retried
 from store.mongo.server.lane_opening import open_lanes_of
 from store.mongo.server.schema import Collections, next_number
@@ -195,9 +195,9 @@ class Ledger:
             update.setdefault("$set", {})[seen] = number
         conditions = {key: {"_id": key, seen: {"$not": {"$gte": number}}} for key in updates}
         try:
-            await self._collections.counters.bulk_write(
-                [UpdateOne(conditions[key], update, upsert=True) for key, update in updates.items()],
-                ordered=False,
+            await write_each(
+                self._collections.counters,
+                [update_one(conditions[key], update, upsert=True) for key, update in updates.items()],
             )
         except BulkWriteError as error:
             problems = error.details["writeErrors"]
@@ -206,11 +206,11 @@ class Ledger:
                 raise
             # There already: it has seen this number, or another writer made it in this moment. Without upsert
             # the condition tells the two apart.
-            again = [list(updates)[problem["index"]] for problem in problems]
-            await self._collections.counters.bulk_write(
+            again = [sorted(updates)[problem["index"]] for problem in problems]
+            await write_each(
+                self._collections.counters,
                 [
-                    UpdateOne(conditions[key], {k: v for k, v in updates[key].items() if k != "$setOnInsert"})
+                    update_one(conditions[key], {k: v for k, v in updates[key].items() if k != "$setOnInsert"})
                     for key in again
                 ],
-                ordered=False,
             )

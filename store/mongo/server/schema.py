@@ -21,9 +21,10 @@ by a seek per priority. docs/mongodb.md has the table and the shard key.
 
 from typing import Final
 
-from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateOne
+from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from store.errors import SchemaTooNew, StoreCorrupt
+from store.mongo.server.bulk import update_one, write_each
 from store.mongo.server.driver import Collection, Database, Document, find_and_update, upserted
 from vocabulary.names import jobtype_of
 from vocabulary.states import Code
@@ -226,8 +227,8 @@ async def prepare(collections: Collections) -> None:
     every start, so it is made up for after a crash.
     """
     made: dict[str, Document] = {"schema": {"version": VERSION}} | {what: {"n": 0} for what in SERIES}
-    steps = [UpdateOne({"_id": key}, {"$setOnInsert": fields}, upsert=True) for key, fields in made.items()]
-    await upserted(lambda: collections.meta.bulk_write(steps, ordered=False))
+    steps = [update_one({"_id": key}, {"$setOnInsert": fields}, upsert=True) for key, fields in made.items()]
+    await upserted(lambda: write_each(collections.meta, steps))
     older = {"_id": "schema", "version": {"$lt": VERSION}}
     await collections.meta.update_one(older, {"$set": {"version": VERSION}})
     found = await collections.meta.find_one({"_id": "schema"})

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from pymongo import UpdateOne
-
+from store.mongo.server.bulk import update_one, write_each
 from store.mongo.server.driver import upserted
 from store.mongo.server.schema import Collections
 from store.mongo.server.tally import Effect
@@ -34,6 +33,6 @@ async def open_turns_of(collections: Collections, effects: Iterable[Effect]) -> 
     for (jobtype, key), duration_us in ran_us.items():
         update = opening(jobtype, key)
         update["$inc"]["tag"] = duration_us
-        steps.append(UpdateOne({"_id": turn_id(jobtype, key)}, update, upsert=True))
+        steps.append(update_one({"_id": turn_id(jobtype, key)}, update, upsert=True))
     if steps:
-        await upserted(lambda: collections.turns.bulk_write(steps, ordered=False))
+        await upserted(lambda: write_each(collections.turns, steps))

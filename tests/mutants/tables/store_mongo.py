@@ -37,6 +37,7 @@ domains = in_file("store/mongo/queue/domain_claim.py", "tests/contract/store/tes
 ledger = in_file("store/mongo/server/ledger.py", CUT)
 deliveries = in_file("store/mongo/server/deliveries.py", FENCES)
 once = in_file("store/mongo/records/once.py", f"{between('remember')} tests/contract/store/test_tenants.py")
+bulk = in_file("store/mongo/server/bulk.py", "tests/mongo/test_one_order.py")
 driver = in_file(
     "store/mongo/server/driver.py", "tests/unit/store/test_mongo_driver.py tests/mongo/test_round_trips.py"
 )
@@ -47,6 +48,11 @@ importing = in_file("store/mongo/records/importing.py", "tests/contract/store/te
 discard = in_file("store/mongo/queue/discard.py", "tests/contract/store/test_discard.py -k mongodb")
 
 MUTANTS: list[Mutant] = [
+    bulk("documents are changed in any order", "sorted(writes, key=_ID)", "writes"),
+    bulk("what was found is changed whatever became of it", '{**which, "_id": {"$in"', '{"_id": {"$in"'),
+    bulk(
+        "what is found is changed as it is found", '{**which, "_id": {"$in": ids[start : start + _AT_ONCE]}}', "which"
+    ),
     expire(
         "a purge takes children that a parent may ask for", "    if not parents:\n", "    if True:\n", tests=FAMILIES
     ),
@@ -107,17 +113,9 @@ MUTANTS: list[Mutant] = [
         '    return {row["_id"]: row for row in rows if row["token"] == tokens[row["_id"]]}',
         '    return {row["_id"]: row for row in rows}',
     ),
-    release(
-        "another's lease is renewed",
-        '                    "lock": owner,\n                    "token": token,\n',
-        '                    "token": token,\n',
-    ),
-    release(
-        "a lease is renewed with an old token",
-        '                    "lock": owner,\n                    "token": token,\n',
-        '                    "lock": owner,\n',
-    ),
-    release("a fixed lease is renewed", '                    "retry_after": None,\n', ""),
+    release("another's lease is renewed", '"lock": owner, "retry_after": None}', '"retry_after": None}'),
+    release("a lease is renewed with an old token", '"$in": ids}, "token": token, **mine}', '"$in": ids}, **mine}'),
+    release("a fixed lease is renewed", '"lock": owner, "retry_after": None}', '"lock": owner}'),
     release(
         "what was remembered of a claim is believed",
         "            left = {job_id: left[job_id] for job_id in held if job_id not in done}",
@@ -194,13 +192,13 @@ MUTANTS: list[Mutant] = [
     ),
     taking(
         "a delivery has the token of the one before",
-        '                "$inc": {"token": 1, "attempts": 1},',
-        '                "$inc": {"attempts": 1},',
+        '"$inc": {"token": 1, "attempts": 1}}',
+        '"$inc": {"attempts": 1}}',
         tests=FENCES,
     ),
     taking(
         "all that was read counts as claimed",
-        "    if done.modified_count != len(chosen):",
+        "    if done.modified != len(chosen):",
         "    if False:",
         tests=between("claim_all"),
     ),
@@ -278,8 +276,8 @@ MUTANTS: list[Mutant] = [
     ),
     rates(
         "two daemons take the same tokens",
-        'UpdateOne({"_id": held.key, "version": held.version}, {"$set": left',
-        'UpdateOne({"_id": held.key}, {"$set": left',
+        'update_one({"_id": held.key, "version": held.version}, {"$set": left',
+        'update_one({"_id": held.key}, {"$set": left',
         tests="tests/mongo/test_rate_race.py",
     ),
     domains(
