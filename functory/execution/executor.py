@@ -26,7 +26,6 @@ from functory.execution.outlook import WHY_NOT, Outlook
 from functory.execution.slots import Slots
 from functory.execution.straight.way import StraightWay
 from functory.execution.tenant_book import TenantBook
-from functory.loops.courtesy import SHORT_STEP
 from functory.loops.shared import Shared
 from functory.loops.token_alarm import TokenAlarm
 from functory.loops.turns import Turns
@@ -270,7 +269,7 @@ class Executor:
         while pick := self._policy.select_jobtype_to_run(self._runner.warm_jobtypes()):
             jobtype, most = pick
             tenant = tenant_of(jobtype)
-            if self._courtesy.is_asked_of(tenant) and not self._turns.take(most := min(most, SHORT_STEP)):
+            if self._courtesy.is_asked_of(tenant) and not self._turns.take(most := self._courtesy.step(tenant, most)):
                 break
             jobs, version = self._straight.start(jobtype, most)
             who = self._tenants.incarnation_of(tenant)

@@ -286,10 +286,8 @@ class Outbox:
 
     async def _release_refused(self, job: Job, release: Release, error: Exception) -> None:
         _, end, _ = await self._refused(job, release, error)
-        for one in (
-            end,
-            without_run(end, self._clock.now_ms()),
-        ):  # what is kept of the run may be what the store refuses
+        bare = without_run(end, self._clock.now_ms())  # what is kept of the run may be what the store refuses
+        for one in (end, bare):
             try:
                 await self._record([(job, one, ())])
             except REFUSED as again:

@@ -57,7 +57,7 @@ MUTANTS: list[Mutant] = [
         "whoever posts one job now and then slows all others", "_MOMENT_S: Final = 0.05", "_MOMENT_S: Final = 1.0"
     ),
     courtesy(
-        "a tenant's own jobs make its steps short", "if tenant == self._last[0] else self._last", "and self._last"
+        "a tenant's own jobs make its steps short", "if asker == self._last.tenant else self._last", "and self._last"
     ),
     operator_key("an operator's key is written over", "        path.rename(aside)\n", ""),
     operator_key("daemons that start together make a key each", "fcntl.LOCK_EX)", "fcntl.LOCK_SH)"),

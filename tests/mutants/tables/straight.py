@@ -33,6 +33,8 @@ ENDS = "tests/service/test_straight_ends.py"
 added_once = in_file("functory/intake/backlog.py", "tests/service/test_added_once.py")
 ends = in_file("functory/execution/straight/ends.py", ENDS)
 
+courtesy = in_file("functory/loops/courtesy.py", "tests/unit/functory/test_courtesy.py")
+
 MUTANTS: list[Mutant] = [
     line("many lines that nobody runs wait for company", " or self.lines >= _MANY", ""),
     line("lines that may run wait for company", "if is_urgent or ", "if "),
@@ -231,10 +233,18 @@ MUTANTS: list[Mutant] = [
         "if self._policy",
         tests="tests/service/test_straight.py",
     ),
-    turns("many batches begin in a turn", " and not self._turns.take(most := min(most, SHORT_STEP)):", " and False:"),
+    turns(
+        "many batches begin in a turn",
+        " and not self._turns.take(most := self._courtesy.step(tenant, most)):",
+        " and False:",
+    ),
     turns(
         "batches that are no larger than a short step begin together",
         "            if self._courtesy.is_asked_of(tenant) and not",
         "            if self._courtesy.is_asked_of(tenant) and most >= 250 and not",
     ),
+    courtesy("a job now and then makes steps as short as a series does", "elif now_s - since_s > _SERIES_S:", "else:"),
+    courtesy("a series never makes steps as short as makes sense", "> _SERIES_S:", "> 1e9:"),
+    courtesy("a series goes on whatever pause is in it", "        if now_s - last_s > _PAUSE_S:", "        if False:"),
+    courtesy("all tenants that ever came are remembered", "            self._series.clear()", "            pass"),
 ]
