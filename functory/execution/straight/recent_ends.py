@@ -84,7 +84,7 @@ class RecentEnds:
                 self._keep_for_waiting(record)
 
     def end_waiting(self, tenant: str, job_ids: Sequence[str]) -> None:
-        waiting = self._waiting[tenant]
+        waiting = self._waiting.get(tenant, {})  # nothing, if it is about no job, and nobody else waits any more
         for job_id in job_ids:
             if waiting[job_id] > 1:
                 waiting[job_id] -= 1
@@ -94,7 +94,7 @@ class RecentEnds:
             if record is not None:  # who did not get it may ask again
                 self._remember(record, is_kept=False)
         if not waiting:
-            del self._waiting[tenant]
+            self._waiting.pop(tenant, None)
 
     def _keep_for_waiting(self, record: JobRecord) -> None:
         name = (tenant_of(record.job.jobtype), record.job.id)

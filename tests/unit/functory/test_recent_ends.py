@@ -63,6 +63,14 @@ def test_one_that_is_not_kept_stays_while_somebody_waits_for_it() -> None:
     assert recent.find("acme", "id-1", also_kept=False) is None
 
 
+def test_who_waits_for_nothing_is_in_nobodys_way() -> None:
+    recent = RecentEnds(FakeClock())
+    with recent.awaiting("acme", []):
+        with recent.awaiting("acme", ["id-1"]):
+            assert "id-1" in recent.awaited_of("acme")
+        assert "id-1" not in recent.awaited_of("acme")
+
+
 def test_what_is_waited_for_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent_ends, "_MOST_AWAITED_BYTES", 120_000)
     recent = RecentEnds(FakeClock())
