@@ -89,6 +89,7 @@ class AtTerminal:
 async def at_terminal(*words: str, url: str = "http://127.0.0.1:1", key: str = "k") -> AsyncIterator[AtTerminal]:
     ours, theirs = pty.openpty()
     process = await asyncio.create_subprocess_exec(
+        *("env", "--default-signal=INT"),  # tests that run in the background ignore it, and so would this
         *(sys.executable, "-m", "functory", *words),
         stdin=theirs,
         stdout=asyncio.subprocess.PIPE,
