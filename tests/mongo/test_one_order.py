@@ -12,7 +12,7 @@ from pymongo.monitoring import CommandListener, CommandSucceededEvent
 
 from store.base import Code, Content, Job, Lease, NewJob, RateDomain, Release, Unclaim
 from store.mongo import MongoStore
-from store.mongo.server.bulk import update_found
+from store.mongo.server.bulk import Group, update_found, update_groups
 from tests.support.jobs import LEASE_MS, OWNER, T0, TENANT, archive, claim, new_jobs, retry
 from tests.support.mongo_commands import CommandLog
 
@@ -100,6 +100,38 @@ async def test_what_is_found_by_another_condition_is_changed_by_its_ids(
     assert update["q"]["type"] == TYPES[0], "it may have changed meanwhile"
     assert len(update["q"]["_id"]["$in"]) == EACH
     assert await collection.count_documents({"mark": 1}) == EACH
+
+
+async def test_small_groups_share_a_command(store: MongoStore, commands: CommandLog) -> None:
+    await store.add_jobs(some_jobs(), now_ms=T0)
+    collection = store.collections.jobs
+    ids = [job.id for job in some_jobs()]
+    groups = [Group([each], {"token": 0}, {"$set": {"mark": number}}) for number, each in enumerate(ids[50:])]
+    groups.insert(3, Group(ids[:50], {"token": 0}, {"$set": {"mark": -1}}))
+    commands.sent.clear()
+    done = await update_groups(collection, groups)
+    assert commands.names == ["update", "update"]
+    assert_in_order(commands.sent[1])
+    assert (done.matched, done.modified) == (len(ids), len(ids))
+    assert await collection.count_documents({"mark": -1}) == 50
+    assert await collection.find_one({"_id": ids[-1], "mark": len(ids) - 51})
+    gone = await update_groups(collection, [Group(ids, {"token": 9}, {"$set": {"mark": 0}})])
+    assert (gone.matched, gone.modified) == (0, 0)
+
+
+async def test_new_jobs_are_sent_in_order_and_told_of_in_that_of_the_caller(
+    store: MongoStore, commands: CommandLog
+) -> None:
+    jobs = some_jobs()
+    there = [jobs[5], jobs[17], jobs[40]]
+    await store.add_jobs(there, now_ms=T0)
+    commands.sent.clear()
+    mixed = shuffled(random.Random(4), jobs)
+    assert (await store.add_jobs(mixed, now_ms=T0)).added == len(jobs) - len(there)
+    (insert,) = [command for command in commands.sent if "insert" in command and command["insert"] == "jobs"]
+    sent = [document["_id"] for document in insert["documents"]]
+    assert sent == sorted(sent)
+    assert (await store.verify())["jobs"] == len(jobs)
 
 
 class Refusals(CommandListener):

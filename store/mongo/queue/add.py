@@ -10,7 +10,7 @@ from store.mongo.queue.documents import job_document
 from store.mongo.queue.seqs import close_seqs, give_seqs, is_beyond, numbered_types
 from store.mongo.queue.turns import note_turns
 from store.mongo.queue.window import HeldJob, look_again
-from store.mongo.server.bulk import update_one, write_each
+from store.mongo.server.bulk import places_in_order, update_one, write_each
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import DUPLICATE_KEY, Document, retried, upserted
 from store.mongo.server.schema import HELD, QUEUED
@@ -86,17 +86,17 @@ async def insert_jobs(db: Core, jobs: Sequence[NewJob], now_ms: int) -> int:
 
 async def insert_new(db: Core, documents: list[Document], mark: int) -> set[int]:
     """The places of those that were there already."""
-    tries = 0
+    tries, order = 0, places_in_order(documents)
 
     async def insert() -> None:
         nonlocal tries
         tries += 1
-        await db.collections.jobs.insert_many(documents, ordered=False)
+        await db.collections.jobs.insert_many([documents[place] for place in order], ordered=False)
 
     try:
         await retried(insert)
     except BulkWriteError as error:
-        refused = places_taken(error)
+        refused = {order[place] for place in places_taken(error)}
         if tries > 1:  # some may be there because the first try put them there
             ours = await db.ledger.marked([documents[place]["_id"] for place in refused], mark)
             refused = {place for place in refused if documents[place]["_id"] not in ours}
@@ -105,8 +105,8 @@ async def insert_new(db: Core, documents: list[Document], mark: int) -> set[int]
 
 
 def places_taken(error: BulkWriteError) -> set[int]:
-    """Of documents that were inserted, the places of those whose ids were there. Raises the error if it is about
-    anything else."""
+    """Of documents that were sent, the places of those whose ids were there. Raises the error if it is about anything
+    else."""
     problems = error.details["writeErrors"]
     if any(problem["code"] != DUPLICATE_KEY for problem in problems):
         raise error

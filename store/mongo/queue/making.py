@@ -26,6 +26,7 @@ from store.mongo.queue.relatives import Carried, Made, end_with_relatives, new_j
 from store.mongo.queue.release import Ending, MongoRelease, drop_bytes, keep_bytes, read_held
 from store.mongo.queue.turns import note_turns
 from store.mongo.server import schema
+from store.mongo.server.bulk import places_in_order
 from store.mongo.server.core import Core, once
 from store.mongo.server.driver import Document, retried
 from store.values.jobs import Archive, Finish, Rearm, ReleaseReport, Retry
@@ -123,11 +124,13 @@ def _name_of(end: MakingEnd) -> str:
 
 async def _insert_new(db: Core, documents: list[Document]) -> set[int]:
     """The places of those that were there already. Safe to repeat: who made a job is noted in it."""
+    order = places_in_order(documents)
     try:
         if documents:
-            await retried(lambda: db.collections.jobs.insert_many(documents, ordered=False))
+            sent = [documents[place] for place in order]
+            await retried(lambda: db.collections.jobs.insert_many(sent, ordered=False))
     except BulkWriteError as error:
-        return places_taken(error)
+        return {order[place] for place in places_taken(error)}
     return set()
 
 

@@ -13,7 +13,7 @@ from store.mongo.queue.endings import NEEDED, release_step
 from store.mongo.queue.relatives import Carried, end_with_relatives, rearm_with_children
 from store.mongo.server import schema
 from store.mongo.server.blobs import Kept
-from store.mongo.server.bulk import update_groups
+from store.mongo.server.bulk import Group, update_groups
 from store.mongo.server.core import Core, once, repeatable
 from store.mongo.server.driver import Document
 from store.values.jobs import (
@@ -48,7 +48,7 @@ class MongoRelease(Core):
             by_token.setdefault(token, []).append(job_id)
         mine: Document = {"s": schema.RUNNING, "lock": owner, "retry_after": None}
         renewed: Document = {"$set": {"at": now_ms + lease_ms}}
-        groups = [({"_id": {"$in": ids}, "token": token, **mine}, renewed) for token, ids in by_token.items()]
+        groups = [Group(ids, {"token": token, **mine}, renewed) for token, ids in by_token.items()]
         if (await update_groups(self.collections.jobs, groups)).matched == len(tokens):
             return RenewReport(len(tokens), (), ())
         held = await read_held(self, owner, tokens)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from store.mongo.server.blobs import INLINE_BYTES
-from store.mongo.server.bulk import update_groups
+from store.mongo.server.bulk import Group, update_groups
 from store.mongo.server.core import Core
 from store.mongo.server.driver import Document, retried
 from store.mongo.server.schema import QUEUED, RUNNING
@@ -83,9 +83,10 @@ async def lock(db: Core, chosen: Sequence[Document], claim: Claim, mark: int) ->
         lease_end = claim.now_ms + document.get("retry_after", claim.lease_ms)
         alike.setdefault((document["token"], document.get("rev"), lease_end), []).append(document)
     locked = {"s": RUNNING, "lock": claim.owner, "claim": mark, "claimed": claim.now_ms}
-    groups: list[tuple[Document, Document]] = [
-        (
-            {"_id": {"$in": [d["_id"] for d in group]}, "s": QUEUED, "token": token, "rev": rev},
+    groups = [
+        Group(
+            [d["_id"] for d in group],
+            {"s": QUEUED, "token": token, "rev": rev},
             {"$set": {**locked, "at": lease_end}, "$inc": {"token": 1, "attempts": 1}},
         )
         for (token, rev, lease_end), group in alike.items()

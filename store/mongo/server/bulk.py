@@ -18,6 +18,8 @@ from pymongo import DeleteOne, ReplaceOne, UpdateOne
 from store.mongo.server.driver import Collection, Document
 
 _AT_ONCE: Final = 1000
+_WORTH_A_COMMAND: Final = 20
+"""Documents that are alike. Fewer cost less one by one in a command with others."""
 _ID: Final = attrgetter("id")
 
 
@@ -55,11 +57,34 @@ async def write_each(collection: Collection, writes: Iterable[Write]) -> Written
     return Written(done.matched_count, done.modified_count, done.upserted_count)
 
 
-async def update_groups(collection: Collection, groups: Sequence[tuple[Document, Document]]) -> Written:
-    """Conditions and updates, each of many documents named by `{"_id": {"$in": [...]}}`: a command for each, because
-    one with several groups would come to their ids group by group."""
-    done = [await collection.update_many(which, update) for which, update in groups]
-    return Written(sum(one.matched_count for one in done), sum(one.modified_count for one in done), 0)
+class Group(NamedTuple):
+    """A change of documents that are alike: `which` is their condition beside their ids."""
+
+    ids: Sequence[Any]
+    which: Document
+    update: Document
+
+
+async def update_groups(collection: Collection, groups: Sequence[Group]) -> Written:
+    """A command for each large group, because one with several of them would come to their ids group by group, and one
+    for all that are in small ones."""
+    matched = modified = 0
+    singly: list[Write] = []
+    for ids, which, update in groups:
+        if len(groups) > 1 and len(ids) < _WORTH_A_COMMAND:
+            singly += [update_one({"_id": one, **which}, update) for one in ids]
+            continue
+        done = await collection.update_many({"_id": {"$in": ids}, **which}, update)
+        matched, modified = matched + done.matched_count, modified + done.modified_count
+    if singly:
+        rest = await write_each(collection, singly)
+        matched, modified = matched + rest.matched, modified + rest.modified
+    return Written(matched, modified, 0)
+
+
+def places_in_order(documents: Sequence[Document]) -> list[int]:
+    """Of documents that are to be inserted together: their places, in the order in which they are to be sent."""
+    return sorted(range(len(documents)), key=lambda place: documents[place]["_id"])
 
 
 async def update_found(collection: Collection, which: Document, update: Document, *, hint: str | None = None) -> None:

@@ -114,7 +114,7 @@ MUTANTS: list[Mutant] = [
         '    return {row["_id"]: row for row in rows}',
     ),
     release("another's lease is renewed", '"lock": owner, "retry_after": None}', '"retry_after": None}'),
-    release("a lease is renewed with an old token", '"$in": ids}, "token": token, **mine}', '"$in": ids}, **mine}'),
+    release("a lease is renewed with an old token", 'Group(ids, {"token": token, **mine}', "Group(ids, mine"),
     release("a fixed lease is renewed", '"lock": owner, "retry_after": None}', '"lock": owner}'),
     release(
         "what was remembered of a claim is believed",

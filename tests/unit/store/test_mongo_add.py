@@ -16,11 +16,11 @@ async def insert_with(details: dict[str, Any]) -> set[int]:
         raise BulkWriteError(details)
 
     database: Any = SimpleNamespace(collections=SimpleNamespace(jobs=SimpleNamespace(insert_many=insert_many)))
-    return await insert_new(database, [{"_id": "a"}, {"_id": "b"}], mark=1)
+    return await insert_new(database, [{"_id": "b"}, {"_id": "c"}, {"_id": "a"}], mark=1)
 
 
 async def test_what_no_majority_confirmed_is_not_acknowledged() -> None:
     duplicate = {"index": 1, "code": DUPLICATE_KEY, "errmsg": "there already"}
-    assert await insert_with({"writeErrors": [duplicate], "writeConcernErrors": []}) == {1}
+    assert await insert_with({"writeErrors": [duplicate], "writeConcernErrors": []}) == {0}, "the second in order"
     with pytest.raises(StoreUnavailable):
         await insert_with({"writeErrors": [duplicate], "writeConcernErrors": [{"code": 64, "errmsg": "timeout"}]})
